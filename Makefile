@@ -1,0 +1,46 @@
+# make test is the whole suite; make peers fetches the real agents it can use.
+GO      ?= go
+PREFIX  ?= /usr/local
+BINDIR  ?= $(PREFIX)/bin
+MANDIR  ?= $(PREFIX)/share/man
+COMMANDS = os-poll os-workspace os-codex os-openhands os-loop
+STAMP    = .peers/codex/.stamp
+
+all:
+	$(GO) build -o bin/ $(COMMANDS:%=./cmd/%)
+
+quickstart: all
+	PATH="$(CURDIR)/bin:$$PATH" examples/quickstart/run
+
+test:
+	@unformatted=$$(gofmt -l cmd internal *.go); \
+	if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted" >&2; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	$(GO) mod tidy -diff
+	GORACE=atexit_sleep_ms=0 $(GO) test -race -shuffle=on ./...
+
+peers: $(STAMP)
+
+$(STAMP): peers/codex/package.json peers/codex/package-lock.json
+	mkdir -p .peers/codex
+	cp peers/codex/package.json peers/codex/package-lock.json .peers/codex/
+	cd .peers/codex && npm ci --no-audit --no-fund
+	touch $@
+
+bench: all
+	@if [ -x ./bench ]; then ./bench; else echo 'there is no benchmark yet: ./bench is missing' >&2; exit 1; fi
+
+install: all
+	install -d "$(DESTDIR)$(BINDIR)"
+	install -m 755 $(COMMANDS:%=bin/%) "$(DESTDIR)$(BINDIR)"
+	for page in doc/*.[1-9]; do \
+		[ -e "$$page" ] || continue; \
+		dir="$(DESTDIR)$(MANDIR)/man$${page##*.}"; \
+		install -d "$$dir" && install -m 644 "$$page" "$$dir" || exit 1; \
+	done
+
+clean:
+	rm -rf bin
+
+.PHONY: all quickstart test peers bench install clean
