@@ -1,0 +1,199 @@
+package workspace
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"ostoolkit/internal/cli"
+)
+
+// config is the parsed command line.
+type config struct {
+	verb        string
+	workflow    string
+	root        string // relative to the working directory, as typed
+	stateRoot   string
+	stateUnsafe bool
+	grace       time.Duration // run
+	argv        []string      // run: the harness
+	ref         string        // show: which workspace
+	field       string        // show: path, mailbox, state, run or "" for the record
+}
+
+var commonStatuses = []int{cli.StatusOK, cli.StatusFailed, cli.StatusUsage, cli.StatusData, cli.StatusNoInput, cli.StatusState, cli.StatusTemporary, cli.StatusConfig}
+
+var topUsage = cli.Usage{
+	Name:     "os-workspace",
+	Synopsis: []string{"VERB [flags]"},
+	About: `Prepares, supervises and finds the folders in which agents work, one for each
+issue. Issue records come on standard input, workspace or outcome records go to
+standard output.`,
+	Verbs: [][2]string{
+		{"run", "do everything for each issue on stdin: folder, lock, hooks, harness, outcome"},
+		{"ensure", "make the folder of each issue on stdin and run after_create once"},
+		{"begin", "begin a run of each workspace on stdin: settle, before_run"},
+		{"end", "end the run of each outcome on stdin: after_run"},
+		{"show", "print one workspace, or one of its paths"},
+		{"list", "print every workspace"},
+	},
+	Examples: `os-poll --ready | os-workspace run -- os-codex
+os-poll --ready --limit 1 | os-workspace ensure | os-workspace begin | os-codex | os-workspace end
+cd "$(os-workspace show ABC-1 --path)"`,
+	Statuses: commonStatuses,
+}
+
+var verbUsage = map[string]*cli.Usage{
+	"run": {
+		Name:     "os-workspace run",
+		Synopsis: []string{"[flags] -- CMD [ARG...]"},
+		About: `Runs CMD once for each issue on standard input, one after the other, and prints
+each outcome. A run takes the issue's lock, ends what an earlier run left, makes the
+folder, runs the hooks, and starts CMD in the folder with the workspace record on its
+stdin and the run's event log as its stdout. CMD inherits the lock (OS_LOCK_FD), so it
+goes on, still locked, when this command is killed; whoever comes next settles the run.
+
+CMD is told of a stop by SIGTERM. If it prints no outcome record of its run, exit 0
+counts as succeeded, a signal as interrupted, anything else as failed.`,
+		Examples: `os-poll --ready | os-workspace run -- os-codex
+echo '{"identifier":"TRY-1","title":"Say hello"}' | os-workspace run -- sh -c 'echo hello > hello.txt'`,
+		Statuses: []int{cli.StatusOK, cli.StatusFailed, cli.StatusInputRequired, cli.StatusStalled, cli.StatusTimedOut, cli.StatusBudgetExceeded, cli.StatusCancelled,
+			cli.StatusUsage, cli.StatusData, cli.StatusNoInput, cli.StatusUnavailable, cli.StatusProtocol, cli.StatusState, cli.StatusTemporary, cli.StatusAuth, cli.StatusConfig},
+		Notes: map[int]string{
+			cli.StatusOK:     "every run succeeded",
+			cli.StatusFailed: "a run failed; with several runs the first status that is not 0 counts",
+		},
+	},
+	"ensure": {
+		Name:     "os-workspace ensure",
+		Synopsis: []string{"[flags]"},
+		About: `Makes the folder of each issue on standard input, unless it is there, and runs the
+after_create hook until it has succeeded once. Prints a workspace record for each.`,
+		Examples: `os-poll --ready | os-workspace ensure | jq -r .path`,
+		Statuses: commonStatuses,
+		Notes:    map[int]string{cli.StatusFailed: "a hook failed"},
+	},
+	"begin": {
+		Name:     "os-workspace begin",
+		Synopsis: []string{"[flags]"},
+		About: `Begins a run of each workspace on standard input: settles what an earlier run left,
+gives the run its id and runs the before_run hook. Prints the workspace record with
+the run in it, or an outcome record where before_run failed.`,
+		Examples: `os-poll --ready --limit 1 | os-workspace ensure | os-workspace begin | os-codex | os-workspace end`,
+		Statuses: commonStatuses,
+		Notes:    map[int]string{cli.StatusFailed: "a hook failed"},
+	},
+	"end": {
+		Name:     "os-workspace end",
+		Synopsis: []string{"[flags]"},
+		About: `Ends the run of each outcome record on standard input: runs after_run and writes the
+outcome down. Prints the outcome records; events on standard input are not passed on.
+The exit status is that of the outcomes, so that a pipeline ends with it.`,
+		Examples: `os-poll --ready --limit 1 | os-workspace ensure | os-workspace begin | os-codex | os-workspace end`,
+		Statuses: []int{cli.StatusOK, cli.StatusFailed, cli.StatusInputRequired, cli.StatusStalled, cli.StatusTimedOut, cli.StatusBudgetExceeded, cli.StatusCancelled,
+			cli.StatusUsage, cli.StatusData, cli.StatusNoInput, cli.StatusUnavailable, cli.StatusProtocol, cli.StatusState, cli.StatusTemporary, cli.StatusAuth, cli.StatusConfig},
+	},
+	"show": {
+		Name:     "os-workspace show",
+		Synopsis: []string{"ISSUE [--path | --mailbox | --state | --run]"},
+		About: `Prints the workspace record of one issue, named by its identifier in any letter
+case, its id or its key, or one of its paths.`,
+		Examples: `cd "$(os-workspace show ABC-1 --path)"
+tail -f "$(os-workspace show ABC-1 --run)/events.ndjson"`,
+		Statuses: commonStatuses,
+		Notes:    map[int]string{cli.StatusNoInput: "no such workspace, or an input file is missing"},
+	},
+	"list": {
+		Name:     "os-workspace list",
+		Synopsis: []string{"[flags]"},
+		About: `Prints a workspace record for every workspace, with its newest run, its session and
+whether its lock is held. A workspace that cannot be read is one message.`,
+		Examples: `os-workspace list | jq -r 'select(.locked) | .issue.identifier'`,
+		Statuses: commonStatuses,
+		Notes:    map[int]string{cli.StatusState: "a workspace cannot be read; the others were printed"},
+	},
+}
+
+// parse turns the arguments into a config. It reads nothing but them.
+func parse(args []string) (config, error) {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		if _, err := topUsage.Parse(topUsage.Flags(), args); err != nil {
+			return config{}, err
+		}
+		return config{}, cli.WithHint(cli.Usagef("no verb given"), "os-workspace --help")
+	}
+	usage, ok := verbUsage[args[0]]
+	if !ok {
+		return config{}, cli.WithHint(cli.Usagef("unknown verb %q", args[0]), "os-workspace --help")
+	}
+	c := config{verb: args[0]}
+	fs := c.flags(usage)
+	rest, err := usage.Parse(fs, args[1:])
+	if err == nil {
+		err = c.pickField(fs)
+	}
+	if err != nil {
+		return config{}, err
+	}
+	return c, c.operands(rest)
+}
+
+func (c *config) flags(usage *cli.Usage) *pflag.FlagSet {
+	fs := usage.Flags()
+	fs.StringVar(&c.workflow, "workflow", "", "read the workflow from `FILE` (default $OS_WORKFLOW, then ./WORKFLOW.md if it is there)")
+	fs.StringVar(&c.root, "root", "", "keep workspaces in `DIR`, whatever the workflow says")
+	fs.StringVar(&c.stateRoot, "state-root", "", "keep state in `DIR`, whatever the workflow says")
+	fs.BoolVar(&c.stateUnsafe, "state-unsafe", false, "allow state on a network file system, whose locks may not hold")
+	switch c.verb {
+	case "run":
+		fs.SetInterspersed(false)
+		fs.DurationVar(&c.grace, "grace", 10*time.Second, "how long CMD may take to stop; 2s later it is killed")
+	case "show":
+		for _, f := range showFields {
+			fs.Bool(f[0], false, f[1])
+		}
+	}
+	return fs
+}
+
+// showFields are the flags of show, which exclude each other.
+var showFields = [][2]string{
+	{"path", "print the folder's path"},
+	{"mailbox", "print the path of the mailbox"},
+	{"state", "print the path of the state folder"},
+	{"run", "print the path of the newest run's folder"},
+}
+
+// pickField takes the one of show's flags that was given.
+func (c *config) pickField(fs *pflag.FlagSet) error {
+	for _, f := range showFields {
+		given, err := fs.GetBool(f[0])
+		if err != nil || !given {
+			continue // another verb, or not this one
+		}
+		if c.field != "" {
+			return cli.Usagef("--%s and --%s exclude each other", c.field, f[0])
+		}
+		c.field = f[0]
+	}
+	return nil
+}
+
+func (c *config) operands(rest []string) error {
+	switch {
+	case c.verb == "run" && len(rest) == 0:
+		return cli.WithHint(cli.Usagef("no command to run"), "os-workspace run -- os-codex")
+	case c.verb == "run" && c.grace < 0:
+		return cli.Usagef("--grace %s is negative", c.grace)
+	case c.verb == "run":
+		c.argv = rest
+	case c.verb == "show" && len(rest) != 1:
+		return cli.WithHint(cli.Usagef("show wants one issue, not %d", len(rest)), "os-workspace list")
+	case c.verb == "show":
+		c.ref = rest[0]
+	case len(rest) > 0:
+		return cli.Usagef("unexpected argument %q", rest[0])
+	}
+	return nil
+}

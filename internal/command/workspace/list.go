@@ -1,0 +1,163 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"ostoolkit/internal/cli"
+	"ostoolkit/internal/proc"
+	"ostoolkit/internal/run"
+	"ostoolkit/internal/state"
+	"ostoolkit/internal/tracker"
+	"ostoolkit/internal/wire"
+	"ostoolkit/internal/workspace"
+)
+
+// show prints one workspace, or one of its paths.
+func (c *command) show() error {
+	entry, err := c.store.Find(c.ref)
+	if errors.Is(err, workspace.ErrNotFound) {
+		return cli.WithHint(cli.Errorf(cli.StatusNoInput, "%w", err), "os-workspace list")
+	}
+	if err != nil {
+		return stateError(err)
+	}
+	if c.field == "" {
+		rec, err := c.listing(entry, nil)
+		if err != nil {
+			return stateError(err)
+		}
+		return c.out.Write(rec)
+	}
+	path, err := c.path(entry)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(c.env.Stdout, path+"\n")
+	return err
+}
+
+func (c *command) path(entry workspace.Entry) (string, error) {
+	switch c.field {
+	case "path":
+		return entry.Manifest.Path, nil
+	case "mailbox":
+		return entry.Dir.Mailbox(), nil
+	case "state":
+		return string(entry.Dir), nil
+	}
+	m, err := run.ReadManifest(entry.Dir)
+	if err != nil {
+		return "", stateError(err)
+	}
+	if m == nil {
+		return "", cli.Errorf(cli.StatusNoInput, "issue %q has no run yet", entry.Manifest.Identifier)
+	}
+	return string(entry.Dir.Run(m.RunID)), nil
+}
+
+// list prints every workspace; one that cannot be read hides no other.
+func (c *command) list() error {
+	entries, err := c.store.Entries()
+	if err != nil {
+		return stateError(err)
+	}
+	locks := make([]string, len(entries))
+	for i, e := range entries {
+		locks[i] = e.Dir.Lock()
+	}
+	holders, err := proc.HoldersOf(locks)
+	if err != nil {
+		return stateError(fmt.Errorf("look for held locks: %v", err))
+	}
+	damaged := false
+	for _, e := range entries {
+		rec, err := c.listing(e, holders)
+		if err != nil {
+			damaged = true
+			c.env.Errorf("%v", err)
+			continue
+		}
+		if err := c.out.Write(rec); err != nil {
+			return err
+		}
+	}
+	if damaged {
+		return cli.Exit(cli.StatusState)
+	}
+	return nil
+}
+
+// listing is the record of one entry. holders may be nil, then it looks itself.
+func (c *command) listing(e workspace.Entry, holders map[string][]proc.Process) (*wire.Workspace, error) {
+	if e.Err != nil {
+		return nil, e.Err
+	}
+	if holders == nil {
+		var err error
+		if holders, err = proc.HoldersOf([]string{e.Dir.Lock()}); err != nil {
+			return nil, fmt.Errorf("look for the lock's holder: %v", err)
+		}
+	}
+	rec := e.Place().Record()
+	locked := len(holders[e.Dir.Lock()]) > 0
+	m, err := run.ReadManifest(e.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if m != nil {
+		rec.Attempt = m.Attempt
+		rec.Run = &wire.RunRef{ID: m.RunID, Attempt: m.Attempt, StartedAt: m.StartedAt}
+		rec.Run.Status, rec.Run.Outcome = verdict(e.Dir, m, locked)
+	}
+	if err := c.complete(rec.Issue); err != nil {
+		return nil, fmt.Errorf("%q is damaged: it has no identifier", e.Dir.IssueFile())
+	}
+	rec.Listing = &wire.Listing{
+		Locked: locked, Category: rec.Issue.Category,
+		Conversation: c.conversation(e.Dir), LastSeenAt: e.Manifest.LastSeenAt,
+	}
+	return rec, nil
+}
+
+// verdict tells how a run stands, by the lock and by its log: a run without an owner
+// has ended if its log says so, else it was interrupted.
+func verdict(dir state.Dir, m *run.Manifest, locked bool) (status, outcome string) {
+	if m.Status == run.Ended || locked {
+		return m.Status, string(m.Outcome)
+	}
+	out, _, err := state.LastOutcome(dir.Run(m.RunID).Events(), m.RunID)
+	if err != nil || out == nil {
+		return wire.Interrupted, ""
+	}
+	return run.Ended, out.Outcome
+}
+
+// conversation returns what is known of the session, or nil.
+func (c *command) conversation(dir state.Dir) *wire.Conversation {
+	var conv wire.Conversation
+	err := state.ReadJSON(dir.Conversation(), &conv)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		c.env.Warnf("%v", err)
+		return nil
+	}
+	return &conv
+}
+
+// category is that of a state by the workflow's lists, or by those of the folder board
+// and Linear where it has none.
+func (c *command) category(name string) string {
+	rules := tracker.Rules{Active: c.flow.Tracker.ActiveStates, Terminal: c.flow.Tracker.TerminalStates}
+	if rules.Active == nil {
+		rules.Active = tracker.DefaultActive()
+	}
+	if rules.Terminal == nil {
+		rules.Terminal = tracker.DefaultTerminal()
+	}
+	return rules.Category(name)
+}

@@ -1,0 +1,238 @@
+// Package workspace is the command os-workspace: per-issue folders and the runs in
+// them. It parses, opens the store, loops over standard input and prints; what a
+// folder and a run are is decided in internal/workspace and internal/run.
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"ostoolkit/internal/cli"
+	"ostoolkit/internal/proc"
+	"ostoolkit/internal/run"
+	"ostoolkit/internal/state"
+	"ostoolkit/internal/wire"
+	"ostoolkit/internal/workflow"
+	"ostoolkit/internal/workspace"
+)
+
+// Main runs the command and returns its exit status.
+func Main(env *cli.Env) int { return cli.Main("os-workspace", env, execute) }
+
+func execute(ctx context.Context, env *cli.Env) error {
+	c, err := parse(env.Args)
+	if err != nil {
+		return err
+	}
+	flow, err := workflow.Open(c.workflow, env)
+	if err != nil {
+		return err
+	}
+	store, err := open(c, flow, env)
+	if err != nil {
+		return stateError(err)
+	}
+	cmd := &command{config: c, env: env, flow: flow, store: store, out: wire.NewWriter(env.Stdout)}
+	switch c.verb {
+	case "show":
+		return cmd.show()
+	case "list":
+		return cmd.list()
+	case "ensure":
+		return cmd.each(ctx, cmd.ensure)
+	case "begin":
+		return cmd.each(ctx, cmd.begin)
+	case "end":
+		return cmd.each(ctx, cmd.end)
+	default:
+		return cmd.each(ctx, cmd.run)
+	}
+}
+
+// command is one call of os-workspace.
+type command struct {
+	config
+	env   *cli.Env
+	flow  *workflow.Workflow
+	store *workspace.Store
+	out   *wire.Writer
+}
+
+func open(c config, flow *workflow.Workflow, env *cli.Env) (*workspace.Store, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("ask for this machine's name: %v", err)
+	}
+	home, err := env.Home()
+	if err != nil {
+		return nil, err
+	}
+	config := workspace.Config{
+		Root: flow.Workspace.Root, StateRoot: flow.Workspace.StateRoot,
+		StateHome: env.Getenv("XDG_STATE_HOME"), Home: home,
+		Host: host, UID: os.Getuid(), Unsafe: c.stateUnsafe,
+		Hooks: flow.Hooks, Workflow: flow.Path, Environ: env.Environ, Now: env.Now,
+	}
+	if c.root != "" {
+		config.Root = absolute(env.Dir, c.root)
+	}
+	if c.stateRoot != "" {
+		config.StateRoot = absolute(env.Dir, c.stateRoot)
+	}
+	return workspace.Open(config)
+}
+
+func absolute(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(dir, path)
+}
+
+// stateError gives an error of files and folders its exit status, and lets one that
+// has a status already be.
+func stateError(err error) error {
+	var exit *cli.ExitError
+	switch {
+	case err == nil, errors.As(err, &exit):
+		return err
+	case errors.Is(err, state.ErrBusy), errors.Is(err, run.ErrSuperseded):
+		return &cli.ExitError{Status: cli.StatusTemporary, Err: err}
+	}
+	var hook *workspace.HookError
+	if errors.As(err, &hook) {
+		return err
+	}
+	return &cli.ExitError{Status: cli.StatusState, Err: err}
+}
+
+// each calls do for every record on standard input. A bad line and a failed record
+// are one message each, and the rest goes on; the exit status is the first that is
+// not 0, or 65 where only lines were bad.
+func (c *command) each(ctx context.Context, do func(context.Context, wire.Record) error) error {
+	status, bad := cli.StatusOK, false
+	for in := range wire.Records(ctx, c.env.Stdin, "issue") {
+		var err error
+		switch {
+		case in.Err != nil && in.Number == 0:
+			return in.Err
+		case in.Err != nil:
+			c.env.Errorf("standard input line %d: %v", in.Number, in.Err)
+			bad = true
+		default:
+			err = do(ctx, in.Record)
+		}
+		if errors.Is(err, cli.ErrStdoutClosed) {
+			return err
+		}
+		switch s := cli.Status(err); {
+		case s == cli.StatusData:
+			bad = true // a failure of another record weighs more
+		case status == cli.StatusOK:
+			status = s
+		}
+		c.tell(err)
+	}
+	switch {
+	case status != cli.StatusOK:
+		return cli.Exit(status)
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case bad:
+		return cli.Exit(cli.StatusData)
+	}
+	return nil
+}
+
+// tell prints the message of err, unless it is a status alone.
+func (c *command) tell(err error) {
+	var exit *cli.ExitError
+	if err == nil || errors.As(err, &exit) && exit.Err == nil {
+		return
+	}
+	c.env.Errorf("%v", err)
+}
+
+// issue returns the workspace record that rec stands for: an issue record becomes a
+// new one. Records that are neither are passed on or left out.
+func (c *command) issue(rec wire.Record) (*wire.Workspace, error) {
+	switch r := rec.(type) {
+	case *wire.Workspace:
+		if r.Issue == nil {
+			return nil, cli.Errorf(cli.StatusData, "workspace record of key %q has no issue", r.Key)
+		}
+		return r, c.complete(r.Issue)
+	case *wire.Issue:
+		return &wire.Workspace{Issue: r}, c.complete(r)
+	case *wire.Unknown:
+		return nil, c.out.Write(r)
+	}
+	return nil, nil
+}
+
+// complete fills in what a hand-written issue record may leave out, or what a
+// manifest does not keep.
+func (c *command) complete(issue *wire.Issue) error {
+	if issue.Identifier == "" {
+		return cli.Errorf(cli.StatusData, "issue record has no identifier")
+	}
+	for member, instead := range map[*string]string{
+		&issue.ID:        issue.Identifier,
+		&issue.Title:     issue.Identifier,
+		&issue.Category:  c.category(issue.State),
+		&issue.StateKind: "unknown",
+		&issue.Tracker:   c.flow.Tracker.Kind,
+	} {
+		if *member == "" {
+			*member = instead
+		}
+	}
+	return nil
+}
+
+// place returns where the work of rec's issue happens, checked but untouched. What
+// rec already says of routing and prompt is kept.
+func (c *command) place(rec *wire.Workspace) (workspace.Place, *wire.Workspace, error) {
+	p, err := c.store.Place(rec.Issue)
+	if err != nil {
+		return p, nil, cli.Errorf(cli.StatusData, "issue record: %v", err)
+	}
+	out := p.Record()
+	out.Attempt, out.Route, out.Prompt = rec.Attempt, rec.Route, rec.Prompt
+	return p, out, stateError(c.store.Check(p))
+}
+
+// life returns the Life of a place.
+func (c *command) life(p workspace.Place, rec *wire.Workspace) *run.Life {
+	hooks := func(ctx context.Context, name, log string, facts map[string]string) *workspace.HookResult {
+		return c.store.RunHook(ctx, p, name, log, facts)
+	}
+	return &run.Life{Workspace: rec, Hooks: hooks, Now: c.env.Now, Rand: c.env.Rand}
+}
+
+// holder tells people who holds a lock, as far as that can be seen.
+func holder(lock string) string {
+	holders, err := proc.Holders(lock)
+	if err != nil || len(holders) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": process %d (%s) holds its lock", holders[0].Pid, holders[0].Name)
+}
+
+// locked does something under the issue's lock.
+func (c *command) locked(ctx context.Context, p workspace.Place, do func(*state.Lock) error) error {
+	if err := p.Dir.Make(); err != nil {
+		return stateError(err)
+	}
+	lock, err := state.Acquire(ctx, p.Dir.Lock())
+	if errors.Is(err, state.ErrBusy) {
+		return stateError(fmt.Errorf("issue %q is %w%s", p.Issue.Identifier, state.ErrBusy, holder(p.Dir.Lock())))
+	}
+	if err != nil {
+		return stateError(fmt.Errorf("issue %q: %w", p.Issue.Identifier, err))
+	}
+	return errors.Join(do(lock), stateError(lock.Release()))
+}

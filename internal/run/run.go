@@ -1,0 +1,146 @@
+// Package run is the life of one run of an issue: settle what an earlier run left,
+// begin, supervise a harness, end. It alone writes run.json and outcome.json.
+//
+// It does not choose issues (os-loop does) and does not speak to agents (the
+// harnesses do). Everything here wants the issue's lock held by the caller, and a
+// Life belongs to one goroutine.
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"ostoolkit/internal/proc"
+	"ostoolkit/internal/state"
+	"ostoolkit/internal/wire"
+	"ostoolkit/internal/workspace"
+)
+
+// The values of Manifest.Status.
+const (
+	Preparing = "preparing" // the run has its id; hooks are running
+	Prepared  = "prepared"  // ready for its harness
+	Running   = "running"   // the harness was started
+	Ended     = "ended"
+)
+
+// Manifest is run.json: the newest run of an issue. Its owner is whoever holds the
+// issue's lock; with the lock free and a status other than Ended, the owner died.
+type Manifest struct {
+	RunID     string                 `json:"run_id"`
+	Attempt   *int64                 `json:"attempt"`
+	Status    string                 `json:"status"`
+	Outcome   wire.Text              `json:"outcome"`
+	StartedAt wire.Time              `json:"started_at"`
+	EndedAt   wire.Time              `json:"ended_at"`
+	Detail    wire.Text              `json:"detail"`
+	PID       *int64                 `json:"pid"`       // of the harness
+	PIDStart  wire.Text              `json:"pid_start"` // with it, the process for certain
+	Hooks     []workspace.HookResult `json:"hooks"`
+}
+
+// Hooks runs the hook of that name, or returns nil where there is none.
+type Hooks func(ctx context.Context, name, log string, facts map[string]string) *workspace.HookResult
+
+// Life leads the runs of one issue.
+type Life struct {
+	Workspace *wire.Workspace // issue, key, path and state_dir count
+	Hooks     Hooks           // nil: no hooks
+	Now       func() time.Time
+	Rand      io.Reader
+
+	manifest Manifest
+}
+
+// sweepLimit bounds how long the processes of an earlier run may take to be gone
+// after SIGKILL. A process in an uninterruptible wait is the one way to reach it.
+const sweepLimit = 30 * time.Second
+
+// ErrSuperseded is the error of a harness or of an end whose run is not the newest
+// one any more, or has ended.
+var ErrSuperseded = errors.New("superseded")
+
+func (l *Life) dir() state.Dir { return state.Dir(l.Workspace.StateDir) }
+
+// RunDir is the folder of the run that was begun or resumed.
+func (l *Life) RunDir() state.RunDir { return l.dir().Run(l.manifest.RunID) }
+
+// RunID is the id of the run that was begun or resumed.
+func (l *Life) RunID() string { return l.manifest.RunID }
+
+// ReadManifest returns run.json of an issue, or nil where it never ran.
+func ReadManifest(dir state.Dir) (*Manifest, error) {
+	var m Manifest
+	err := state.ReadJSON(dir.RunFile(), &m)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if m.RunID == "" {
+		return nil, fmt.Errorf("%q is damaged: it has no run_id", dir.RunFile())
+	}
+	return &m, nil
+}
+
+func (l *Life) save() error { return state.WriteJSON(l.dir().RunFile(), l.manifest) }
+
+// Resume takes up the run of this id where its begin left it. It is an ErrSuperseded
+// if the newest run is another one or has ended.
+func (l *Life) Resume(runID string) error {
+	m, err := ReadManifest(l.dir())
+	if err != nil {
+		return err
+	}
+	switch {
+	case m == nil:
+		return fmt.Errorf("run %q was never begun: %w", runID, ErrSuperseded)
+	case m.RunID != runID:
+		return fmt.Errorf("run %q was followed by %q: %w", runID, m.RunID, ErrSuperseded)
+	case m.Status == Ended:
+		return fmt.Errorf("run %q has ended: %w", runID, ErrSuperseded)
+	}
+	l.manifest = *m
+	return nil
+}
+
+// Sweep ends every process of the issue's runs but those of the run keep ("" for
+// none): each carries the issue's OS_STATE_DIR and its run's OS_RUN_ID in its
+// environment. It returns what it ended.
+func Sweep(ctx context.Context, dir state.Dir, keep string) ([]proc.Process, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepLimit)
+	defer cancel()
+	ended, err := proc.Sweep(ctx, func(env func(string) string) bool {
+		return env("OS_STATE_DIR") == string(dir) && (keep == "" || env("OS_RUN_ID") != keep)
+	})
+	if err != nil {
+		return ended, fmt.Errorf("end what an earlier run left: %w", err)
+	}
+	return ended, nil
+}
+
+// cleanTemp removes the private TMPDIR of a run. It is the agent's to fill, so that
+// folders without write permission are opened first.
+func cleanTemp(runID string) error {
+	dir := state.TempDir(runID)
+	fi, err := os.Lstat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && !fi.IsDir() {
+		return &state.Refusal{Path: dir, Reason: "is not a folder"}
+	}
+	if err == nil {
+		err = workspace.RemoveTree(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("remove the run's temp folder: %w", err)
+	}
+	return nil
+}

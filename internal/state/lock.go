@@ -1,0 +1,117 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrBusy is the error of a lock that somebody else holds.
+var ErrBusy = errors.New("busy")
+
+const (
+	lockWait  = time.Second // nobody holds a lock for a moment only, except to look
+	lockRetry = 10 * time.Millisecond
+)
+
+// Lock is a held flock. The kernel keeps it for as long as any process has the open
+// file, which is how a harness that inherited it keeps a killed supervisor's lock:
+// that is why it is an *os.File here and not a lock of a library that hides its
+// descriptor.
+type Lock struct {
+	file      *os.File
+	inherited bool
+}
+
+// Acquire takes the lock at path, making the file where there is none. It waits at
+// most a second and then returns an error that matches ErrBusy.
+func Acquire(ctx context.Context, path string) (*Lock, error) {
+	f, err := openPlain(path, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return nil, err
+	}
+	if err := flock(ctx, f); err != nil {
+		_ = f.Close() // it was never locked
+		return nil, err
+	}
+	return &Lock{file: f}, nil
+}
+
+func flock(ctx context.Context, f *os.File) error {
+	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	tick := time.NewTicker(lockRetry)
+	defer tick.Stop()
+	for {
+		err := tryLock(f)
+		if err == nil || !errors.Is(err, unix.EWOULDBLOCK) {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("lock %q: %w", f.Name(), ErrBusy)
+		}
+	}
+}
+
+func tryLock(f *os.File) error {
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// Inherit takes over the lock whose descriptor number a supervisor passed in
+// OS_LOCK_FD, and keeps it from any further child. It checks that the descriptor is
+// the lock file at path and that the lock is indeed held through it.
+func Inherit(fd, path string) (*Lock, error) {
+	n, err := strconv.Atoi(fd)
+	if err != nil || n < 3 {
+		return nil, fmt.Errorf("descriptor %q of the lock is not a number of at least 3", fd)
+	}
+	unix.CloseOnExec(n)
+	f := os.NewFile(uintptr(n), path)
+	ours, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("inherit the lock on descriptor %d: %v", n, err)
+	}
+	want, err := os.Lstat(path)
+	if err != nil || !os.SameFile(ours, want) {
+		return nil, &Refusal{path, fmt.Sprintf("is not the file on descriptor %d", n)}
+	}
+	if err := tryLock(f); err != nil {
+		return nil, fmt.Errorf("lock %q: %w", path, ErrBusy)
+	}
+	return &Lock{file: f, inherited: true}, nil
+}
+
+// File is the open lock file, to be passed on to a harness.
+func (l *Lock) File() *os.File { return l.file }
+
+// Release lets the lock go. An inherited lock is only closed: its supervisor still
+// works under it. The file stays, since a lock file that is unlinked can be locked
+// twice.
+func (l *Lock) Release() error {
+	if l == nil {
+		return nil
+	}
+	var err error
+	if !l.inherited {
+		err = unix.Flock(int(l.file.Fd()), unix.LOCK_UN)
+	}
+	if closeErr := l.file.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return fmt.Errorf("unlock %q: %v", l.file.Name(), err)
+	}
+	return nil
+}

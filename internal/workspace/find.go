@@ -1,0 +1,79 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"ostoolkit/internal/state"
+	"ostoolkit/internal/wire"
+)
+
+// ErrNotFound is the error of a workspace that nobody made.
+var ErrNotFound = errors.New("no such workspace")
+
+// Entry is one workspace as it lies on disk, or why it cannot be read.
+type Entry struct {
+	Dir      state.Dir
+	Manifest Manifest
+	Err      error
+}
+
+// Place returns where the entry's issue works. Of the issue it has what the
+// manifest keeps.
+func (e Entry) Place() Place {
+	m := e.Manifest
+	issue := &wire.Issue{ID: m.ID, Identifier: m.Identifier, Title: m.Title, State: m.State, UpdatedAt: m.LastSeenAt}
+	return Place{Issue: issue, Key: m.Key, Path: m.Path, Dir: e.Dir}
+}
+
+// Entries returns every workspace of the store, ordered by key. One that cannot be
+// read has its Err and hides no other. State folders without a manifest belong to
+// issues that were never brought up and are left out.
+func (s *Store) Entries() ([]Entry, error) {
+	folders, err := os.ReadDir(s.state.Issues())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list workspaces: %w", err)
+	}
+	var entries []Entry
+	for _, f := range folders {
+		e := Entry{Dir: s.state.Issue(f.Name())}
+		e.Err = state.ReadJSON(e.Dir.IssueFile(), &e.Manifest)
+		switch {
+		case errors.Is(e.Err, fs.ErrNotExist):
+			continue
+		case e.Err == nil && e.Manifest.Key != f.Name():
+			e.Err = &state.Refusal{Path: e.Dir.IssueFile(), Reason: fmt.Sprintf("is the manifest of key %q", e.Manifest.Key)}
+		case e.Err == nil && e.Manifest.Path != filepath.Join(s.root, e.Manifest.Key):
+			e.Err = &state.Refusal{Path: e.Dir.IssueFile(), Reason: fmt.Sprintf("speaks of the folder %q outside this root", e.Manifest.Path)}
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// Find returns the workspace that ref names: an identifier in any letter case, an
+// issue id or a key. An exact match wins. None is an ErrNotFound.
+func (s *Store) Find(ref string) (Entry, error) {
+	entries, err := s.Entries()
+	if err != nil {
+		return Entry{}, err
+	}
+	matches := []func(Entry) bool{
+		func(e Entry) bool { return e.Manifest.Identifier == ref },
+		func(e Entry) bool { return filepath.Base(string(e.Dir)) == ref },
+		func(e Entry) bool { return e.Manifest.ID == ref },
+		func(e Entry) bool { return strings.EqualFold(e.Manifest.Identifier, ref) },
+	}
+	for _, match := range matches {
+		for _, e := range entries {
+			if match(e) {
+				return e, e.Err
+			}
+		}
+	}
+	return Entry{}, fmt.Errorf("%w: %q", ErrNotFound, ref)
+}
