@@ -1,0 +1,229 @@
+package codex
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"ostoolkit/internal/session"
+	"ostoolkit/internal/toolbox"
+	"ostoolkit/internal/wire"
+)
+
+// JSON-RPC codes of our refusals.
+const (
+	codeUnknownMethod = -32601
+	codeRefused       = -32000
+)
+
+type reply struct {
+	ID     json.RawMessage `json:"id"`
+	Result any             `json:"result,omitempty"`
+	Error  *replyError     `json:"error,omitempty"`
+}
+
+type replyError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+// request answers a request of the server. Every one is answered, or the turn would
+// wait for ever.
+func (d *driver) request(f *frame) {
+	d.clocks.Progress()
+	p := f.params()
+	switch f.method {
+	case "item/commandExecution/requestApproval", "execCommandApproval":
+		d.approve(f, commandApproval(p))
+	case "item/fileChange/requestApproval", "applyPatchApproval":
+		d.approve(f, fileApproval(p))
+	case "item/permissions/requestApproval":
+		d.approve(f, permissionApproval(p))
+	case "item/tool/requestUserInput":
+		d.question(f, p.Get("questions"), map[string]any{"answers": struct{}{}})
+	case "mcpServer/elicitation/request":
+		d.question(f, p, map[string]any{"action": "decline", "content": nil})
+	case "item/tool/call":
+		d.callTool(f)
+	case "account/chatgptAuthTokens/refresh", "attestation/generate":
+		d.refuse(f, codeRefused, "os-codex has no credentials of its own")
+	default:
+		d.warn("unknown_request", "app-server asks for "+f.method+", which is refused")
+		d.refuse(f, codeUnknownMethod, "unknown method "+f.method)
+	}
+}
+
+func (d *driver) reply(f *frame, result any) {
+	if err := d.peer.conn.send(reply{ID: json.RawMessage(f.id.Raw), Result: result}); err != nil {
+		d.fade(err.Error())
+	}
+}
+
+func (d *driver) refuse(f *frame, code int, message string) {
+	if err := d.peer.conn.send(reply{ID: json.RawMessage(f.id.Raw), Error: &replyError{code, message}}); err != nil {
+		d.fade(err.Error())
+	}
+}
+
+// asked is a request for leave, and what to answer it with.
+type asked struct {
+	about   wire.Approval
+	grant   string   // the word for yes, once
+	offered []string // nil: the server names none
+	yes, no any
+}
+
+// decisions are the two generations of answers to an approval.
+func decisions(method string) (grant string, yes, no any) {
+	if strings.HasPrefix(method, "item/") {
+		return "accept", map[string]any{"decision": "accept"}, map[string]any{"decision": "decline"}
+	}
+	denied := map[string]any{"denied": map[string]any{"rejection": "declined by policy"}}
+	return "approved", map[string]any{"decision": "approved"}, map[string]any{"decision": denied}
+}
+
+func commandApproval(p gjson.Result) asked {
+	line := p.Get("command").String()
+	if words := p.Get("command"); words.IsArray() {
+		var list []string
+		for _, w := range words.Array() {
+			list = append(list, w.String())
+		}
+		line = strings.Join(list, " ")
+	}
+	a := asked{about: wire.Approval{Kind: "command_execution", Title: line, Command: wire.Text(line), Cwd: text(p.Get("cwd")), Reason: text(p.Get("reason"))}}
+	a.offered = offers(p.Get("availableDecisions"))
+	return a
+}
+
+// offers returns the words among the decisions on offer; nil where none are named.
+func offers(list gjson.Result) []string {
+	if !list.IsArray() {
+		return nil
+	}
+	words := []string{}
+	for _, v := range list.Array() {
+		if v.Type == gjson.String {
+			words = append(words, v.Str)
+		}
+	}
+	return words
+}
+
+func fileApproval(p gjson.Result) asked {
+	title := "change files"
+	if root := p.Get("grantRoot").String(); root != "" {
+		title = "write below " + root
+	}
+	a := asked{about: wire.Approval{Kind: "file_write", Title: title, Reason: text(p.Get("reason"))}}
+	if p.Get("grantRoot").String() != "" {
+		a.offered = []string{} // a root is granted for the session: there is no "once"
+	}
+	return a
+}
+
+func permissionApproval(p gjson.Result) asked {
+	return asked{
+		about: wire.Approval{Kind: "permission", Title: "more permissions", Cwd: text(p.Get("cwd")), Reason: text(p.Get("reason"))},
+		grant: "turn",
+		yes:   map[string]any{"permissions": json.RawMessage(orNull(p.Get("permissions"))), "scope": "turn"},
+		no:    map[string]any{"permissions": struct{}{}, "scope": "turn"},
+	}
+}
+
+func orNull(v gjson.Result) string {
+	if v.Raw == "" {
+		return "{}"
+	}
+	return v.Raw
+}
+
+func (d *driver) approve(f *frame, a asked) {
+	if a.yes == nil {
+		a.grant, a.yes, a.no = decisions(f.method)
+	}
+	a.about.ID, a.about.Risk, a.about.Status = f.key(), "unknown", "pending"
+	d.em.Emit(wire.EventApprovalRequested, &wire.ApprovalChange{Approval: a.about}, []byte(f.raw))
+	answer := a.no
+	a.about.Status = "declined"
+	if d.cfg.Approvals.Grant(a.grant, a.offered) {
+		answer, a.about.Status = a.yes, "accepted"
+	}
+	d.reply(f, answer)
+	d.em.Emit(wire.EventApprovalResolved, &wire.ApprovalChange{Approval: a.about}, nil)
+}
+
+// question deals with something that only a person can answer: it ends the run, or
+// is dismissed where the policy says so.
+func (d *driver) question(f *frame, questions gjson.Result, dismissal any) {
+	asked := wire.InputRequest{ID: f.key(), Questions: json.RawMessage(orNull(questions))}
+	d.em.Emit(wire.EventInputRequested, &wire.InputChange{Request: asked}, []byte(f.raw))
+	if d.cfg.Approvals.Dismisses() {
+		d.reply(f, dismissal)
+		d.em.Emit(wire.EventInputResolved, &wire.InputChange{Request: asked}, nil)
+		return
+	}
+	// The turn is stopped before the refusal, so that the agent does not go on by a
+	// guess of its own.
+	d.interrupt()
+	d.refuse(f, codeRefused, "nobody is here to answer")
+	d.fail(&session.Ending{Outcome: wire.InputRequired, Category: wire.InputRequired,
+		Message: "the agent asks a question that nobody is here to answer", Detail: string(asked.Questions)})
+}
+
+// toolSpecs is what thread/start advertises.
+func (d *driver) toolSpecs() []map[string]any {
+	if d.cfg.Tools == nil {
+		return nil
+	}
+	var specs []map[string]any
+	for _, s := range d.cfg.Tools.Specs() {
+		specs = append(specs, map[string]any{
+			"type": "function", "name": s.Name, "description": s.Description, "inputSchema": s.InputSchema,
+		})
+	}
+	return specs
+}
+
+// callTool runs a host-side tool beside the session, a few at a time.
+func (d *driver) callTool(f *frame) {
+	if d.tools >= maxToolCalls {
+		d.reply(f, toolResult(toolbox.Result{Text: fmt.Sprintf("%d tool calls are under way already", d.tools)}))
+		return
+	}
+	if d.cfg.Tools == nil {
+		d.reply(f, toolResult(toolbox.Result{Text: "this session has no tools"}))
+		return
+	}
+	d.tools++
+	called := *f
+	name, args := f.params().Get("tool").Str, json.RawMessage(orNull(f.params().Get("arguments")))
+	d.work.Go(func() {
+		result := d.useTool(name, args)
+		d.post(func() {
+			d.tools--
+			d.clocks.Progress()
+			d.reply(&called, toolResult(result))
+		})
+	})
+}
+
+// useTool waits for a free slot and runs the tool. It ends with the session.
+func (d *driver) useTool(name string, args json.RawMessage) toolbox.Result {
+	select {
+	case d.slots <- struct{}{}:
+		defer func() { <-d.slots }()
+		return d.cfg.Tools.Call(d.workCtx, name, args)
+	case <-d.workCtx.Done():
+		return toolbox.Result{Text: "the session has ended"}
+	}
+}
+
+func toolResult(r toolbox.Result) map[string]any {
+	return map[string]any{
+		"success":      r.Success,
+		"contentItems": []map[string]string{{"type": "inputText", "text": r.Text}},
+	}
+}

@@ -1,0 +1,150 @@
+package codex
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"ostoolkit/internal/session"
+	"ostoolkit/internal/wire"
+)
+
+// call is a request of ours.
+type call struct {
+	method string
+	done   bool
+	result gjson.Result
+	err    error // a *rpcError, or that the answer is none
+}
+
+// rpcError is a refusal of the server.
+type rpcError struct {
+	method  string
+	code    int64
+	message string
+}
+
+func (e *rpcError) Error() string {
+	return fmt.Sprintf("app-server refused %s: %s (%d)", e.method, e.message, e.code)
+}
+
+type request struct {
+	ID     int64  `json:"id"`
+	Method string `json:"method"`
+	Params any    `json:"params"`
+}
+
+type notification struct {
+	Method string `json:"method"`
+}
+
+// send makes a request without waiting for its answer.
+func (d *driver) send(method string, params any) *call {
+	d.nextID++
+	c := &call{method: method}
+	d.calls[strconv.FormatInt(d.nextID, 10)] = c
+	if err := d.peer.conn.send(request{d.nextID, method, params}); err != nil {
+		d.fade(err.Error())
+	}
+	return c
+}
+
+// call makes a request and deals with all that happens until it is answered.
+func (d *driver) call(method string, params any, limit time.Duration) (gjson.Result, error) {
+	c := d.send(method, params)
+	if err := d.until(func() bool { return c.done }, c.method, limit); err != nil {
+		return gjson.Result{}, err
+	}
+	return c.result, c.err
+}
+
+// until deals with all that happens until done is true. A limit that passes first is
+// the fault of the method that was called.
+func (d *driver) until(done func() bool, method string, limit time.Duration) error {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for !done() {
+		err := d.step(timer.C)
+		if errors.Is(err, errLate) {
+			return unanswered(method, limit)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unanswered is the ending of a session whose request got no answer. A server that
+// does not even begin is unavailable, one that stops answering is broken.
+func unanswered(method string, limit time.Duration) *session.Ending {
+	category := wire.CauseProtocol
+	if method == methodInitialize {
+		category = wire.CauseUnavailable
+	}
+	return session.Failf(category, "app-server did not answer %s within %s", method, limit)
+}
+
+// answer settles one of our requests.
+func (d *driver) answer(f *frame) {
+	c, ok := d.calls[f.key()]
+	if !ok {
+		d.warn("answer", "an answer to no request of ours")
+		return
+	}
+	delete(d.calls, f.key())
+	c.done = true
+	result, refusal := f.body.Get("result"), f.body.Get("error")
+	switch {
+	case refusal.Exists() && refusal.Type != gjson.Null:
+		c.err = &rpcError{c.method, refusal.Get("code").Int(), refusal.Get("message").String()}
+	case result.Exists():
+		c.result = result
+	default:
+		c.err = session.Failf(wire.CauseProtocol, "the answer to %s has neither a result nor an error", c.method)
+	}
+}
+
+// handle deals with one line of the server.
+func (d *driver) handle(f *frame) {
+	if f.stray != "" {
+		d.stray(f)
+		return
+	}
+	d.framed = true
+	switch {
+	case f.isRequest():
+		d.request(f)
+	case f.isAnswer():
+		d.answer(f)
+	default:
+		d.notified(f)
+	}
+}
+
+// stray passes over a line that is no frame, as long as the session can live with
+// it: its length may be told, its content may be anything.
+func (d *driver) stray(f *frame) {
+	d.strays++
+	switch {
+	case !d.framed && d.strays > maxStrays:
+		d.fail(session.Failf(wire.CauseProtocol, "app-server printed %d lines and no frame", d.strays))
+	case f.torn && len(d.calls) > 0:
+		d.fail(session.Failf(wire.CauseProtocol, "app-server sent %s while %s waits for its answer", f.stray, d.oldestCall()))
+	case d.framed || d.strays <= 5: // a banner of a hundred lines is told once
+		d.warn("stray_output", "app-server printed "+f.stray)
+	}
+}
+
+func (d *driver) oldestCall() string {
+	oldest, method := int64(0), ""
+	for key, c := range d.calls {
+		if id, err := strconv.ParseInt(key, 10, 64); err == nil && (method == "" || id < oldest) {
+			oldest, method = id, c.method
+		}
+	}
+	return method
+}

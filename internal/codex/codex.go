@@ -1,0 +1,129 @@
+// Package codex drives one session of a Codex app-server: it launches the program,
+// speaks its protocol over two pipes, turns what happens into the events and the
+// outcome of internal/wire, and ends the program again.
+//
+// Frames of the peer stay in here. It reads no flags, renders no prompt, asks no
+// tracker and owns no run. A session belongs to one goroutine, which waits for
+// frames, timers and requests to stop in one select; the goroutines beside it read
+// and write frames and run host-side tools, and all have ended when Run returns.
+package codex
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"time"
+
+	"ostoolkit/internal/approval"
+	"ostoolkit/internal/session"
+	"ostoolkit/internal/toolbox"
+	"ostoolkit/internal/wire"
+)
+
+// Harness is the name of this harness in routes and in conversation.json.
+const Harness = "codex"
+
+// contract names the protocol that a recorded thread can be resumed with.
+const contract = "codex-app-server-v2"
+
+// Values of Config.Resume besides a thread id.
+const (
+	ResumeAuto  = "auto"  // the recorded thread, if it fits
+	ResumeNever = "never" // a fresh thread
+)
+
+// Config is one session.
+type Config struct {
+	Place   session.Place
+	Emitter *session.Emitter
+	Plan    session.Plan
+	Limits  session.Limits
+	Route   *wire.Route
+
+	Launch Launch
+	Thread Thread
+	Resume string
+
+	Approvals approval.Policy
+	Tools     *toolbox.Box // nil: none
+	Deltas    bool
+
+	StartTimeout time.Duration // for initialize, thread/start and thread/resume
+	ReadTimeout  time.Duration // for the answer to any other request
+	Grace        time.Duration // for a polite stop
+
+	Now   func() time.Time
+	Hurry <-chan struct{} // closed: stop now
+	Trace io.Writer       // nil: no trace of the frames
+	Warn  func(format string, args ...any)
+	// Sweep ends what outlived the app-server; nil does nothing.
+	Sweep func(context.Context)
+
+	dial func() (*peer, error) // tests: an app-server without a process
+}
+
+// Thread is how a thread is opened and its turns are run. Empty members are left to
+// Codex.
+type Thread struct {
+	Model          string
+	Effort         string
+	ApprovalPolicy any            // a word or the granular object
+	Sandbox        string         // read-only, workspace-write, danger-full-access
+	WritableRoots  []string       // in workspace-write, besides the working folder
+	TurnPolicy     map[string]any // the sandboxPolicy of each turn; nil: the thread's
+	Overrides      map[string]any // more of Codex's configuration
+}
+
+// Run makes one session and returns its outcome, which has been written already. The
+// outcome is nil where the session belongs to somebody else (a busy thread); the
+// error says so then. Cancelling ctx is a polite stop.
+func Run(ctx context.Context, cfg Config) (*wire.Outcome, error) {
+	d := newDriver(ctx, cfg)
+	defer d.release()
+	end := d.session(ctx)
+	d.shutdown(end)
+	return d.conclude(end)
+}
+
+// DryRun says what a session would do and makes nothing.
+func DryRun(cfg Config) (*wire.Outcome, error) {
+	now := cfg.Now()
+	cfg.Emitter.Emit(wire.EventSessionPlanned, cfg.planned(), nil)
+	out, err := cfg.Place.Outcome(session.Result{
+		End:     &session.Ending{Outcome: wire.Succeeded, FinishedBy: "dry_run"},
+		Model:   wire.Model{Requested: wire.Text(cfg.Thread.Model)},
+		Started: now,
+		Ended:   now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, cfg.Emitter.Outcome(out)
+}
+
+func (c *Config) planned() *wire.Session {
+	return &wire.Session{
+		Route:          c.Route,
+		Model:          wire.Text(c.Thread.Model),
+		Effort:         wire.Text(c.Thread.Effort),
+		Cwd:            c.Place.Workspace.Path,
+		Sandbox:        wire.Text(c.Thread.Sandbox),
+		ApprovalPolicy: policyText(c.Thread.ApprovalPolicy),
+		Peer:           &wire.Peer{Name: Harness},
+	}
+}
+
+// policyText is an approval policy for people: the word, or the object as JSON.
+func policyText(policy any) wire.Text {
+	switch p := policy.(type) {
+	case nil:
+		return ""
+	case string:
+		return wire.Text(p)
+	}
+	b, err := json.Marshal(policy)
+	if err != nil {
+		return ""
+	}
+	return wire.Text(b)
+}

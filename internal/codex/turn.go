@@ -1,0 +1,179 @@
+package codex
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"ostoolkit/internal/session"
+	"ostoolkit/internal/state"
+	"ostoolkit/internal/wire"
+)
+
+// turn is the turn under way, or the last one.
+type turn struct {
+	number      int64
+	id          string
+	active      bool // asked for and not ended
+	told        bool // turn.started was emitted
+	interrupted bool // we asked for its end
+	status      string
+	problem     gjson.Result // the error of its end, or the last one that it told
+	text        string       // of its last message
+	broken      time.Time    // when the server told of a system error
+}
+
+func (t *turn) running() bool { return t.active }
+
+// runTurn makes one turn. nil means that it completed with an answer.
+func (d *driver) runTurn(p session.Prompt) error {
+	if err := d.savePrompt(p); err != nil {
+		return session.Failf(wire.CauseState, "%v", err)
+	}
+	d.turn = turn{number: int64(p.Turn), active: true}
+	d.turns = d.turn.number
+	d.clocks.Turn(true)
+	if err := d.startTurn(p.Text); err != nil {
+		return err
+	}
+	for d.turn.active {
+		if err := d.step(nil); err != nil {
+			return err
+		}
+	}
+	return d.judge()
+}
+
+// startTurn returns when the turn is known to run, or has ended already: its end may
+// come before the answer to its start.
+func (d *driver) startTurn(text string) error {
+	c := d.send(methodTurnStart, d.turnParams(text))
+	err := d.until(func() bool { return c.done || !d.turn.active }, c.method, d.cfg.ReadTimeout)
+	if err == nil {
+		err = c.err
+	}
+	var refused *rpcError
+	switch {
+	case errors.As(err, &refused):
+		d.turn.active = false
+		d.clocks.Turn(false)
+		return session.Failf(wire.CauseProtocol, "%v", refused)
+	case err != nil:
+		return err
+	}
+	d.turnBegan(c.result.Get("turn.id").Str)
+	return nil
+}
+
+func (d *driver) savePrompt(p session.Prompt) error {
+	path := d.cfg.Place.Run.Prompt()
+	d.conv.Prompt = &session.PromptRecord{Kind: p.Kind, At: wire.At(d.cfg.Now()), Path: path}
+	if p.Turn > 1 {
+		return nil // the file keeps the run's first prompt
+	}
+	return state.WriteFile(path, []byte(p.Text))
+}
+
+func (d *driver) turnParams(text string) map[string]any {
+	params := map[string]any{
+		"threadId": d.thread,
+		"input":    []map[string]string{{"type": "text", "text": text}},
+	}
+	if e := d.cfg.Thread.Effort; e != "" {
+		params["effort"] = e
+	}
+	if p := d.cfg.Thread.TurnPolicy; p != nil {
+		params["sandboxPolicy"] = p
+	}
+	return params
+}
+
+// turnBegan takes the id of the turn, from the answer or from turn/started.
+func (d *driver) turnBegan(id string) {
+	if d.turn.told || id == "" {
+		return
+	}
+	d.turn.id, d.turn.told = id, true
+	d.em.Turn(id)
+	d.em.Emit(wire.EventTurnStarted, &wire.Turn{Number: d.turn.number}, nil)
+}
+
+// turnEnded takes turn/completed.
+func (d *driver) turnEnded(p gjson.Result, raw string) {
+	t := p.Get("turn")
+	id := t.Get("id").Str
+	if !d.turn.active || d.turn.id != "" && id != d.turn.id {
+		d.pass("turn/completed", p, raw)
+		return
+	}
+	d.turnBegan(id)
+	d.turn.active, d.turn.status = false, t.Get("status").Str
+	if e := t.Get("error"); e.IsObject() {
+		d.turn.problem = e
+	}
+	if d.turn.text == "" {
+		d.turn.text = lastMessage(t.Get("items"))
+	}
+	d.finalText = d.turn.text
+	d.clocks.Turn(false)
+	d.seeded()
+	d.em.Emit(wire.EventTurnCompleted, &wire.Turn{
+		Number: d.turn.number, Status: wire.Text(d.turn.status), DurationMS: number(t.Get("durationMs")),
+	}, []byte(raw))
+	d.em.Turn("")
+}
+
+func lastMessage(items gjson.Result) string {
+	text := ""
+	for _, item := range items.Array() {
+		if item.Get("type").Str == "agentMessage" {
+			text = item.Get("text").Str
+		}
+	}
+	return text
+}
+
+// seeded notes that the thread has got its prompt: only then does a later run send
+// the short one.
+func (d *driver) seeded() {
+	if d.conv == nil || d.conv.Seeded {
+		return
+	}
+	d.conv.Seeded = true
+	if err := d.saveConversation(); err != nil {
+		d.warn("conversation", err.Error())
+	}
+}
+
+// judge turns the end of a turn into nil or the ending of the session.
+func (d *driver) judge() error {
+	if d.end != nil {
+		return d.end
+	}
+	switch d.turn.status {
+	case "completed":
+		if strings.TrimSpace(d.turn.text) == "" {
+			return session.Failf(wire.CauseNoAnswer, "the turn completed without an answer")
+		}
+		return nil
+	case "failed":
+		return d.turn.failure(d)
+	case "interrupted":
+		return session.Failf(wire.CauseProvider, "app-server interrupted the turn by itself")
+	}
+	return session.Failf(wire.CauseProtocol, "the turn ended with the unknown status %q", d.turn.status)
+}
+
+// failure is the ending that the turn's error asks for.
+func (t *turn) failure(d *driver) *session.Ending {
+	end := endingOf(t.problem)
+	if end.Outcome == wire.RateLimited {
+		now := d.cfg.Now()
+		if end.RetryAt = resetAt(d.limits, now); end.RetryAt.IsZero() {
+			end.RetryAt = now.Add(defaultReset)
+		}
+	}
+	return end
+}

@@ -1,0 +1,99 @@
+package session
+
+import (
+	"context"
+	"errors"
+
+	"ostoolkit/internal/wire"
+)
+
+// The kinds of prompts.
+const (
+	PromptFull         = "full"
+	PromptContinuation = "continuation"
+)
+
+// Values of Ending.FinishedBy for a success.
+const (
+	FinishedByAgent    = "agent"     // the turn completed and nothing calls for another
+	FinishedByMaxTurns = "max_turns" // the work may go on in another run
+	FinishedByTracker  = "tracker"   // the issue is no longer active
+)
+
+// Prompt is the text of one turn.
+type Prompt struct {
+	Kind string // PromptFull, PromptContinuation
+	Text string
+	Turn int // from 1
+}
+
+// Plan says which turns a run makes.
+type Plan struct {
+	MaxTurns int
+	// Full makes the text of the first turn of a session, and of a session that never
+	// got it.
+	Full string
+	// Given says that Full was written for this very run: its first turn gets it even
+	// in a session that goes on.
+	Given bool
+	// Continue is the text of all other turns.
+	Continue string
+	// Again asks for MaxTurns turns where there is no Recheck to end them earlier.
+	Again bool
+	// Recheck reads the issue again between turns; nil and no error mean that it is
+	// gone. A nil Recheck is never called. An error keeps the session going.
+	Recheck func(context.Context) (*wire.Issue, error)
+	// Warn hears of a Recheck that did not work.
+	Warn func(err error)
+}
+
+// Run makes turns until one fails, the issue needs no more, or the limit is reached.
+// A turn's own result counts before the limit does. seeded says that the session
+// has the full prompt already.
+func (p *Plan) Run(ctx context.Context, seeded bool, turn func(Prompt) error) *Ending {
+	for n := 1; ; n++ {
+		prompt := Prompt{PromptContinuation, p.Continue, n}
+		if n == 1 {
+			prompt = p.First(seeded)
+		}
+		if err := turn(prompt); err != nil {
+			return EndingOf(err)
+		}
+		if end := p.after(ctx, n); end != nil {
+			return end
+		}
+	}
+}
+
+// First is the prompt of the first turn.
+func (p *Plan) First(seeded bool) Prompt {
+	if seeded && !p.Given {
+		return Prompt{PromptContinuation, p.Continue, 1}
+	}
+	return Prompt{PromptFull, p.Full, 1}
+}
+
+// after decides whether turn n was the last one.
+func (p *Plan) after(ctx context.Context, n int) *Ending {
+	done := func(by string) *Ending { return &Ending{Outcome: wire.Succeeded, FinishedBy: by} }
+	switch {
+	case p.Recheck == nil && !p.Again:
+		return done(FinishedByAgent)
+	case n >= p.MaxTurns:
+		return done(FinishedByMaxTurns)
+	case p.Recheck == nil:
+		return nil
+	}
+	issue, err := p.Recheck(ctx)
+	var end *Ending
+	if errors.As(err, &end) {
+		return end
+	}
+	switch {
+	case err != nil:
+		p.Warn(err)
+	case issue == nil || issue.Category != wire.CategoryActive:
+		return done(FinishedByTracker)
+	}
+	return nil
+}
