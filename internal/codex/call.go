@@ -15,6 +15,7 @@ import (
 // call is a request of ours.
 type call struct {
 	method string
+	then   func(result gjson.Result) // what an answer brings about; may be nil
 	done   bool
 	result gjson.Result
 	err    error // a *rpcError, or that the answer is none
@@ -103,6 +104,9 @@ func (d *driver) answer(f *frame) {
 		c.err = &rpcError{c.method, refusal.Get("code").Int(), refusal.Get("message").String()}
 	case result.Exists():
 		c.result = result
+		if c.then != nil {
+			c.then(result)
+		}
 	default:
 		c.err = session.Failf(wire.CauseProtocol, "the answer to %s has neither a result nor an error", c.method)
 	}

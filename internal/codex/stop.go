@@ -45,10 +45,10 @@ func (d *driver) shutdown(end *session.Ending) {
 
 // quietTurn interrupts the running turn and waits for its end.
 func (d *driver) quietTurn(limit time.Duration) {
-	d.interrupt()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
-	for d.turn.active && d.turn.interrupted && d.frames != nil && d.linger == nil {
+	for d.turn.active && d.frames != nil && d.linger == nil {
+		d.interrupt() // a turn that was only asked for has no id yet
 		if !d.hear(timer.C) {
 			return
 		}

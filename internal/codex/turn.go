@@ -50,6 +50,12 @@ func (d *driver) runTurn(p session.Prompt) error {
 // come before the answer to its start.
 func (d *driver) startTurn(text string) error {
 	c := d.send(methodTurnStart, d.turnParams(text))
+	number := d.turn.number
+	c.then = func(result gjson.Result) {
+		if d.turn.number == number { // a late answer is none of the next turn's
+			d.turnBegan(result.Get("turn.id").Str)
+		}
+	}
 	err := d.until(func() bool { return c.done || !d.turn.active }, c.method, d.cfg.ReadTimeout)
 	if err == nil {
 		err = c.err
@@ -63,7 +69,6 @@ func (d *driver) startTurn(text string) error {
 	case err != nil:
 		return err
 	}
-	d.turnBegan(c.result.Get("turn.id").Str)
 	return nil
 }
 
@@ -92,7 +97,7 @@ func (d *driver) turnParams(text string) map[string]any {
 
 // turnBegan takes the id of the turn, from the answer or from turn/started.
 func (d *driver) turnBegan(id string) {
-	if d.turn.told || id == "" {
+	if !d.turn.active || d.turn.told || id == "" {
 		return
 	}
 	d.turn.id, d.turn.told = id, true
