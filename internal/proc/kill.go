@@ -18,7 +18,9 @@ func Alive(pid int, started string) bool { return alive(pid, started) }
 
 // KillDescendants kills every process below this one, also those in sessions of their
 // own, and returns them once they are gone. Orphans are found only after Subreap.
-// The processes in except are left alone with all that is below them.
+// The processes in except are left alone with all that is below them, and so are the
+// children that were there before the first Subreap: a shell may start some and then
+// exec us, as for a redirection into another command.
 //
 // It looks again until there is none, since a process may fork while it is being
 // killed; ctx bounds that. One that cannot be killed is part of the error, and the
@@ -28,8 +30,8 @@ func KillDescendants(ctx context.Context, except ...int) ([]Process, error) {
 	return killDescendants(ctx, except)
 }
 
-// Sweep kills every process of our user, apart from ourselves, whose environment
-// matches, and returns them once they are gone. match gets a lookup in the environment
+// Sweep kills every process of our user, apart from ourselves and those that we descend
+// from, whose environment matches, and returns them once they are gone. match gets a lookup in the environment
 // that the process was started with; it is asked twice, the second time when the
 // process can no longer be mistaken for another, and must not keep the lookup.
 //
@@ -40,6 +42,10 @@ func Sweep(ctx context.Context, match func(env func(string) string) bool) ([]Pro
 	defer children.reap()
 	return sweep(ctx, match)
 }
+
+// Inside tells whether a process that we descend from matches, as for Sweep, which
+// would spare it.
+func Inside(match func(env func(string) string) bool) bool { return inside(match) }
 
 // KillGroup kills what a child left of its group, and of its session if it has one,
 // and returns what had to be killed once that is gone. Those who have been told to end

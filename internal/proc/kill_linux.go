@@ -118,7 +118,7 @@ func same(p Process) bool { return alive(p.Pid, p.Started) }
 func killDescendants(ctx context.Context, except []int) ([]Process, error) {
 	h := hunt{still: same, find: func() ([]Process, error) {
 		table, err := readTable()
-		return descendants(table, os.Getpid(), except), err
+		return descendants(table, os.Getpid(), slices.Concat(except, children.strangers())), err
 	}}
 	return h.run(ctx)
 }
@@ -148,26 +148,78 @@ func sweep(ctx context.Context, match func(func(string) string) bool) ([]Process
 		env, ok := environOf(pid)
 		return ok && match(env)
 	}
+	above := lineage()
 	h := hunt{
 		still: func(p Process) bool { return same(p) && matches(p.Pid) },
 		find: func() ([]Process, error) {
-			pids, err := allPids()
-			return living(slices.DeleteFunc(pids, func(pid int) bool {
-				return pid == os.Getpid() || !matches(pid) || !ownedBy(os.Geteuid(), pid)
-			})), err
+			return findMarked(ctx, func(pid int) bool {
+				return !slices.Contains(above, pid) && ownedBy(os.Geteuid(), pid)
+			}, match)
 		},
 	}
 	return h.run(ctx)
 }
 
-func living(pids []int) []Process {
-	var found []Process
-	for _, pid := range pids {
-		if s, ok := readStat(pid); ok && !s.dead {
-			found = append(found, s.Process)
+// execPatience bounds the wait for processes that are in the middle of an exec. It takes
+// far less, unless the program comes from a file system that hangs.
+const execPatience = time.Second
+
+// findMarked returns the living processes among the candidates whose environment
+// matches. One that is in the middle of an exec has none for a moment: it is asked again.
+func findMarked(ctx context.Context, candidate func(pid int) bool, match func(func(string) string) bool) (found []Process, err error) {
+	var blank []int
+	look := func(pid int) {
+		if !candidate(pid) {
+			return
+		}
+		env, ok := environOf(pid)
+		switch {
+		case !ok && inExec(pid):
+			blank = append(blank, pid)
+		case ok && match(env):
+			if s, ok := readStat(pid); ok && !s.dead {
+				found = append(found, s.Process)
+			}
 		}
 	}
-	return found
+	err = eachPid(look)
+	ctx, cancel := context.WithTimeout(ctx, execPatience)
+	defer cancel()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for len(blank) > 0 && ctx.Err() == nil {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+		again := blank
+		blank = nil
+		for _, pid := range again {
+			look(pid)
+		}
+	}
+	return found, err
+}
+
+// lineage returns our pid and those of all that we descend from.
+func lineage() []int {
+	var pids []int
+	for pid := os.Getpid(); pid > 0; {
+		pids = append(pids, pid)
+		s, ok := readStat(pid)
+		if !ok {
+			break
+		}
+		pid = s.parent
+	}
+	return pids
+}
+
+func inside(match func(func(string) string) bool) bool {
+	return slices.ContainsFunc(lineage()[1:], func(pid int) bool {
+		env, ok := environOf(pid)
+		return ok && match(env)
+	})
 }
 
 func (c *Child) killLeft(ctx context.Context, grace time.Duration) ([]Process, error) {

@@ -63,6 +63,14 @@ func TestParseStat(t *testing.T) {
 	if s, _ := parseStat(strings.Replace(zombie, " 20 0 3 ", " 20 0 1 ", 1)); !s.dead {
 		t.Error("a zombie is taken for alive")
 	}
+	// What follows 123456 is the memory's size, and as the 29th the environment's end.
+	whole := strings.TrimSuffix(line, " 1 2 3") + " 4096" + strings.Repeat(" 1", 27) + " 777 0"
+	if s, ok := parseStat(whole); !ok || !s.memory || s.envEnd != "777" {
+		t.Errorf("got %+v", s)
+	}
+	if s, ok := parseStat(strings.Replace(whole, " 4096 ", " 0 ", 1)); !ok || s.memory {
+		t.Errorf("got %+v", s)
+	}
 	for _, bad := range []string{"", "42", "42 (x", "42 (x) S 1 2", "x (x) S" + strings.Repeat(" 1", 30)} {
 		if _, ok := parseStat(bad); ok {
 			t.Errorf("%q is taken for a stat line", bad)

@@ -20,7 +20,8 @@ type registry struct {
 	mu        sync.Mutex // held over a whole start: no child is seen before it is known
 	known     map[int]*Child
 	subreaper bool
-	ticker    *ticker // not nil exactly while a subreaper has known children
+	foreign   []Process // children that others started before they made us of themselves
+	ticker    *ticker   // not nil exactly while a subreaper has known children
 }
 
 // ticker is the goroutine that reaps orphans while children run.
@@ -111,7 +112,34 @@ func Subreap() error {
 	}
 	children.mu.Lock()
 	defer children.mu.Unlock()
+	if adopts && !children.subreaper {
+		children.foreign = children.unknown()
+	}
 	children.subreaper = adopts
 	children.tick()
 	return nil
+}
+
+// unknown returns our children that Start did not make. The caller holds r.mu.
+func (r *registry) unknown() []Process {
+	var found []Process
+	for _, pid := range ownChildren() {
+		if r.known[pid] == nil {
+			found = append(found, Process{Pid: pid, Started: startOf(pid)})
+		}
+	}
+	return found
+}
+
+// strangers returns the pids of those foreign children that are still there.
+func (r *registry) strangers() []int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var pids []int
+	for _, p := range r.foreign {
+		if startOf(p.Pid) == p.Started {
+			pids = append(pids, p.Pid)
+		}
+	}
+	return pids
 }

@@ -17,6 +17,9 @@ type stat struct {
 	Process
 	parent, group, session int
 	dead                   bool // a zombie without a living thread
+
+	memory bool   // a zombie and a thread of the kernel have none
+	envEnd string // the address where its environment ends; "0": it has none yet
 }
 
 func readStat(pid int) (stat, bool) {
@@ -33,7 +36,7 @@ func parseStat(text string) (stat, bool) {
 	if open < 1 || end < open {
 		return stat{}, false
 	}
-	const state, parent, group, session, threads, start = 0, 1, 2, 3, 17, 19
+	const state, parent, group, session, threads, start, memory, envEnd = 0, 1, 2, 3, 17, 19, 20, 48
 	f := strings.Fields(text[end+1:])
 	if len(f) <= start {
 		return stat{}, false
@@ -55,21 +58,44 @@ func parseStat(text string) (stat, bool) {
 	}
 	// A leader whose other threads go on is shown as Z too.
 	s.dead = (f[state] == "Z" || f[state] == "X") && alive <= 1
+	if len(f) > envEnd {
+		s.memory, s.envEnd = f[memory] != "0", f[envEnd]
+	}
 	return s, true
 }
 
 func readTable() ([]stat, error) {
-	pids, err := allPids()
-	if err != nil {
-		return nil, err
-	}
-	table := make([]stat, 0, len(pids))
-	for _, pid := range pids {
+	var table []stat
+	err := eachPid(func(pid int) {
 		if s, ok := readStat(pid); ok {
 			table = append(table, s)
 		}
+	})
+	return table, err
+}
+
+// eachPid looks at every process. It lists them again until a list has none that it
+// has not looked at: one that forks and ends all the time is gone before it is looked
+// at, but its child is in the next list then. The bound is for a machine that starts
+// processes faster than we can look.
+func eachPid(look func(pid int)) error {
+	const lists = 100
+	seen := map[int]bool{}
+	for range lists {
+		pids, err := allPids()
+		if err != nil {
+			return err
+		}
+		fresh := slices.DeleteFunc(pids, func(pid int) bool { return seen[pid] })
+		if len(fresh) == 0 {
+			return nil
+		}
+		for _, pid := range fresh {
+			seen[pid] = true
+			look(pid)
+		}
 	}
-	return table, nil
+	return nil
 }
 
 func allPids() ([]int, error) {
@@ -145,6 +171,23 @@ func environOf(pid int) (func(string) string, bool) {
 		}
 		return ""
 	}, true
+}
+
+// inExec tells whether pid, whose environment was just now found empty, may have been
+// given new memory and not yet its environment. That it is empty for good is sure only
+// if the memory was the same before and after one more look. A process that does not
+// let us read gets no answer.
+func inExec(pid int) bool {
+	before, ok := readStat(pid)
+	if !ok || before.dead || !before.memory {
+		return false
+	}
+	block, err := readProc(procPath(pid, "environ"))
+	if err != nil {
+		return false
+	}
+	after, ok := readStat(pid)
+	return len(block) > 0 || before.envEnd == "0" || ok && after.envEnd != before.envEnd
 }
 
 func ownedBy(uid, pid int) bool {
