@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"ostoolkit/internal/proc"
@@ -42,10 +43,14 @@ type Host struct {
 // newest ErrSuperseded; nothing was touched then.
 func Attach(ctx context.Context, rec *wire.Workspace, h Host) (*Attachment, error) {
 	a := &Attachment{Life: &Life{Workspace: rec, Now: h.Now, Rand: h.Rand}}
-	if err := a.take(ctx, rec, h); err != nil {
-		return nil, errors.Join(err, a.lock.Release())
+	err := a.take(ctx, rec, h)
+	if err == nil {
+		err = a.openLog(h.Stdout)
 	}
-	if err := a.openLog(h.Stdout); err != nil {
+	if err != nil && a.own {
+		err = errors.Join(err, a.Life.End(ctx, a.Life.Outcome(wire.Failed, wire.CauseState, err.Error())))
+	}
+	if err != nil {
 		return nil, errors.Join(err, a.lock.Release())
 	}
 	return a, nil
@@ -70,7 +75,6 @@ func (a *Attachment) take(ctx context.Context, rec *wire.Workspace, h Host) (err
 	if rec.Run != nil {
 		return a.Life.Resume(rec.Run.ID)
 	}
-	a.own = true
 	return a.begin(ctx, rec)
 }
 
@@ -81,6 +85,7 @@ func (a *Attachment) begin(ctx context.Context, rec *wire.Workspace) (err error)
 	if err := a.Life.Begin("", rec.Attempt); err != nil {
 		return err
 	}
+	a.own = true
 	return a.Life.Prepare(ctx)
 }
 
@@ -139,9 +144,21 @@ func Direct(cwd, xdgStateHome, home string) (*wire.Workspace, error) {
 	return &wire.Workspace{Key: key, Path: path, StateDir: string(dir)}, nil
 }
 
+// ours tells whether the file is our user's. In a folder like /tmp anybody can write an
+// owner file that leads to a mailbox of his.
+func ours(path string) bool {
+	fi, err := os.Lstat(path)
+	if err != nil {
+		return false
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == os.Getuid()
+}
+
 func managed(path string) *wire.Workspace {
 	var owner state.Owner
-	if err := state.ReadJSON(filepath.Join(filepath.Dir(path), state.OwnerFile), &owner); err != nil {
+	file := filepath.Join(filepath.Dir(path), state.OwnerFile)
+	if err := state.ReadJSON(file, &owner); err != nil || owner.UID != os.Getuid() || !ours(file) {
 		return nil
 	}
 	dir := state.Root(owner.StateRoot).Issue(filepath.Base(path))

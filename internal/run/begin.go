@@ -18,8 +18,17 @@ import (
 // Settle ends the run that an owner who died left open, if there is one: its
 // processes first, so that its log is final, then the run itself, by its log's last
 // outcome if it has one, else as interrupted. It returns that outcome, or nil.
+//
+// Called from inside such a run, by an agent that outlived its owner, it is refused as
+// state.ErrBusy: that agent is at work, and we cannot end those that wait for us.
 func (l *Life) Settle(ctx context.Context) (*wire.Outcome, []proc.Process, error) {
+	if proc.Inside(marked(l.dir(), "")) {
+		return nil, nil, fmt.Errorf("this command was started inside a run of the same issue, which is %w", state.ErrBusy)
+	}
 	swept, err := Sweep(ctx, l.dir(), "")
+	if err == nil {
+		err = l.dir().Tidy()
+	}
 	if err != nil {
 		return nil, swept, err
 	}
@@ -28,30 +37,18 @@ func (l *Life) Settle(ctx context.Context) (*wire.Outcome, []proc.Process, error
 		return nil, swept, err
 	}
 	l.manifest = *m
-	out, err := l.reconstruct()
+	out, err := Recorded(l.dir(), l.RunID())
+	if err == nil {
+		err = l.RunDir().Tidy()
+	}
 	if err != nil {
 		return nil, swept, err
-	}
-	return out, swept, l.End(ctx, out)
-}
-
-// reconstruct finds out how the run ended: from outcome.json, whose owner died in
-// after_run, or from the log, whose supervisor died before the harness did.
-func (l *Life) reconstruct() (*wire.Outcome, error) {
-	var saved wire.Outcome
-	err := state.ReadJSON(l.RunDir().Outcome(), &saved)
-	if err == nil && saved.RunID == l.RunID() && saved.Known() {
-		return &saved, nil
-	}
-	out, _, err := state.LastOutcome(l.RunDir().Events(), l.RunID())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
 	}
 	if out == nil {
 		out = l.Outcome(wire.Interrupted, "", "the owner of the run died and left no outcome")
 		out.Resumable = true
 	}
-	return out, nil
+	return out, swept, l.End(ctx, out)
 }
 
 // Begin makes a new run and writes it down before anything of it happens. id is the
@@ -159,7 +156,7 @@ func (l *Life) hook(ctx context.Context, name string, facts map[string]string) e
 	if err := l.Record(*r); err != nil {
 		return err
 	}
-	if r.Status != "succeeded" {
+	if !r.Succeeded() {
 		return &workspace.HookError{Result: *r}
 	}
 	return nil

@@ -89,6 +89,22 @@ func ReadManifest(dir state.Dir) (*Manifest, error) {
 	return &m, nil
 }
 
+// Recorded returns the outcome that a run has left on disk, or nil: from outcome.json,
+// whose owner died in after_run, or else its last word in the log, whose supervisor
+// died before the harness did.
+func Recorded(dir state.Dir, runID string) (*wire.Outcome, error) {
+	var saved wire.Outcome
+	err := state.ReadJSON(dir.Run(runID).Outcome(), &saved)
+	if err == nil && saved.RunID == runID && saved.Known() {
+		return &saved, nil
+	}
+	out, _, err := state.LastOutcome(dir.Run(runID).Events(), runID)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (l *Life) save() error { return state.WriteJSON(l.dir().RunFile(), l.manifest) }
 
 // Resume takes up the run of this id where its begin left it. It is an ErrSuperseded
@@ -111,18 +127,29 @@ func (l *Life) Resume(runID string) error {
 }
 
 // Sweep ends every process of the runs but those of the run keep ("" for
-// none): each carries the OS_STATE_DIR and its run's OS_RUN_ID in its
-// environment. It returns what it ended.
+// none), and of its hooks; it returns what it ended. Those that we descend from are
+// spared: whoever ends a run from inside it is not what it has left behind.
 func Sweep(ctx context.Context, dir state.Dir, keep string) ([]proc.Process, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepLimit)
 	defer cancel()
-	ended, err := proc.Sweep(ctx, func(env func(string) string) bool {
-		return env("OS_STATE_DIR") == string(dir) && (keep == "" || env("OS_RUN_ID") != keep)
-	})
+	ended, err := proc.Sweep(ctx, marked(dir, keep))
 	if err != nil {
 		return ended, fmt.Errorf("end what an earlier run left: %w", err)
 	}
 	return ended, nil
+}
+
+// marked matches the processes of the runs, but not of the run keep, and of its
+// hooks: they carry its OS_STATE_DIR and an OS_RUN_ID or OS_HOOK. A shell whose user
+// has set OS_STATE_DIR for convenience is none of them.
+func marked(dir state.Dir, keep string) func(env func(string) string) bool {
+	return func(env func(string) string) bool {
+		if env("OS_STATE_DIR") != string(dir) {
+			return false
+		}
+		id := env("OS_RUN_ID")
+		return (id != "" || env("OS_HOOK") != "") && (keep == "" || id != keep)
+	}
 }
 
 // cleanTemp removes the private TMPDIR of a run. It is the agent's to fill, so that

@@ -38,14 +38,24 @@ func (l *Life) Supervise(ctx context.Context, h Harness) (*wire.Outcome, error) 
 	if err != nil {
 		return nil, err
 	}
-	stopped := l.wait(ctx, child, h)
+	stopped, saveErr := false, l.running(child)
+	if saveErr != nil {
+		child.Stop(nil, child.Send(syscall.SIGKILL, sweepLimit))
+	} else {
+		stopped = l.wait(ctx, child, h)
+	}
 	sweep, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepLimit)
 	defer cancel()
 	// The harness ended first; what it left behind goes before its log is judged.
 	_, killErr := proc.KillDescendants(sweep)
 	_, sweepErr := Sweep(ctx, l.dir(), "")
-	if err := errors.Join(killErr, sweepErr); err != nil {
+	if err := errors.Join(saveErr, killErr, sweepErr); err != nil {
 		return nil, err
+	}
+	select {
+	case <-child.Done():
+	default:
+		return nil, fmt.Errorf("end harness: process %d is still there %v after it was killed", child.Pid(), sweepLimit)
 	}
 	return l.judge(child.Exit(), stopped)
 }
@@ -75,13 +85,14 @@ func (l *Life) start(h Harness) (*proc.Child, error) {
 	if err != nil {
 		return nil, &StartError{err}
 	}
+	return child, nil
+}
+
+// running writes down that the harness was started.
+func (l *Life) running(child *proc.Child) error {
 	l.manifest.Status = Running
 	l.manifest.PID, l.manifest.PIDStart = wire.Count(int64(child.Pid())), wire.Text(child.Started())
-	if err := l.save(); err != nil {
-		child.Stop(nil, proc.Step{Do: func() { _ = child.Signal(syscall.SIGKILL) }, Wait: sweepLimit})
-		return nil, err
-	}
-	return child, nil
+	return l.save()
 }
 
 // StartError is the error of a harness that could not be started.
@@ -135,8 +146,8 @@ func (l *Life) wait(ctx context.Context, child *proc.Child, h Harness) (stopped 
 	case <-ctx.Done():
 	}
 	child.Stop(h.Hurry,
-		proc.Step{Do: func() { _ = child.Signal(syscall.SIGTERM) }, Wait: h.Grace + slack},
-		proc.Step{Do: func() { _ = child.Signal(syscall.SIGKILL) }, Wait: sweepLimit})
+		child.Send(syscall.SIGTERM, h.Grace+slack),
+		child.Send(syscall.SIGKILL, sweepLimit))
 	return true
 }
 

@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
@@ -78,6 +81,30 @@ func WriteVolatile(path string, v any) error {
 		return fmt.Errorf("write state file: %w", err)
 	}
 	return nil
+}
+
+// removeTemps removes what WriteFile left of the named files in dir when it was killed in
+// the middle. The caller makes sure that nobody is writing them now.
+func removeTemps(dir string, names ...string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("look for temp files: %w", err)
+	}
+	for _, e := range entries {
+		if !slices.ContainsFunc(names, func(name string) bool { return isTemp(name, e.Name()) }) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove temp file: %w", err)
+		}
+	}
+	return nil
+}
+
+// isTemp tells whether name is that of a temp file of path, as renameio makes them.
+func isTemp(path, name string) bool {
+	digits, ok := strings.CutPrefix(name, "."+filepath.Base(path))
+	return ok && digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
 // ReadJSON reads a state file. A missing one is an fs.ErrNotExist, a symbolic link

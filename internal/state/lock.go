@@ -42,6 +42,20 @@ func Acquire(ctx context.Context, path string) (*Lock, error) {
 	return &Lock{file: f}, nil
 }
 
+// AcquireDir takes the lock on the folder dir itself, which leaves nothing in it. It
+// waits as Acquire does.
+func AcquireDir(ctx context.Context, dir string) (*Lock, error) {
+	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open folder: %w", err)
+	}
+	if err := flock(ctx, f); err != nil {
+		_ = f.Close() // it was never locked
+		return nil, err
+	}
+	return &Lock{file: f}, nil
+}
+
 func flock(ctx context.Context, f *os.File) error {
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
@@ -49,8 +63,11 @@ func flock(ctx context.Context, f *os.File) error {
 	defer tick.Stop()
 	for {
 		err := tryLock(f)
-		if err == nil || !errors.Is(err, unix.EWOULDBLOCK) {
-			return err
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return fmt.Errorf("lock %q: %v", f.Name(), err)
 		}
 		select {
 		case <-tick.C:
@@ -77,17 +94,18 @@ func Inherit(fd, path string) (*Lock, error) {
 	if err != nil || n < 3 {
 		return nil, fmt.Errorf("descriptor %q of the lock is not a number of at least 3", fd)
 	}
-	unix.CloseOnExec(n)
-	f := os.NewFile(uintptr(n), path)
-	ours, err := f.Stat()
-	if err != nil {
+	// An os.File would close a descriptor that turns out to be somebody else's.
+	var ours, want unix.Stat_t
+	if err := unix.Fstat(n, &ours); err != nil {
 		return nil, fmt.Errorf("inherit the lock on descriptor %d: %v", n, err)
 	}
-	want, err := os.Lstat(path)
-	if err != nil || !os.SameFile(ours, want) {
+	if err := unix.Lstat(path, &want); err != nil || ours.Dev != want.Dev || ours.Ino != want.Ino {
 		return nil, &Refusal{path, fmt.Sprintf("is not the file on descriptor %d", n)}
 	}
+	unix.CloseOnExec(n)
+	f := os.NewFile(uintptr(n), path)
 	if err := tryLock(f); err != nil {
+		_ = f.Close() // somebody else holds the lock
 		return nil, fmt.Errorf("lock %q: %w", path, ErrBusy)
 	}
 	return &Lock{file: f, inherited: true}, nil

@@ -1,10 +1,10 @@
 package state
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"ostoolkit/internal/wire"
@@ -41,19 +41,20 @@ func Claim(dir string, me Owner) error {
 		owner.StateRoot, owner.UID, owner.Host, me.StateRoot, me.UID, me.Host)}
 }
 
-// claimFirst writes the file so that of several first comers one wins: the complete
-// file is linked into place, and a link fails where a name is taken.
-func claimFirst(path string, me Owner, owner *Owner) error {
-	temp := fmt.Sprintf("%s.%d", path, os.Getpid())
-	if err := WriteJSON(temp, me); err != nil {
-		return err
-	}
-	err := os.Link(temp, path)
-	if removeErr := os.Remove(temp); err == nil {
-		err = removeErr
-	}
-	if err != nil && !errors.Is(err, fs.ErrExist) {
+// claimFirst writes the file unless another first comer has done so meanwhile. They
+// take turns by a lock on the root, which leaves nothing behind when one is killed.
+func claimFirst(path string, me Owner, owner *Owner) (err error) {
+	lock, err := AcquireDir(context.Background(), filepath.Dir(path))
+	if err != nil {
 		return fmt.Errorf("claim workspace root: %w", err)
 	}
-	return ReadJSON(path, owner)
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	if err := ReadJSON(path, owner); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := removeTemps(filepath.Dir(path), path); err != nil {
+		return err
+	}
+	*owner = me
+	return WriteJSON(path, me)
 }

@@ -183,6 +183,17 @@ func (d Dir) Make() error {
 	return nil
 }
 
+// Tidy removes the temp files of whoever was killed while writing a file of the issue.
+// The caller holds the issue's lock. Files that are written without it are left alone.
+func (d Dir) Tidy() error {
+	return removeTemps(string(d), d.IssueFile(), d.RunFile(), d.Conversation())
+}
+
+// Tidy is Dir.Tidy for one run.
+func (r RunDir) Tidy() error {
+	return removeTemps(string(r), r.Record(), r.Prompt(), r.Outcome(), r.FinalText())
+}
+
 // Refusal is the error of a file that is there and must not be used. Nothing has
 // been touched.
 type Refusal struct{ Path, Reason string }

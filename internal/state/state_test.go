@@ -285,3 +285,30 @@ func TestMakeDirRefusesALink(t *testing.T) {
 		t.Errorf("a symbolic link was used: %v", err)
 	}
 }
+
+// Of several first comers one gets the root, and what a killed one left is gone.
+func TestClaimRace(t *testing.T) {
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "."+state.OwnerFile+"123"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const comers = 8
+	errs := make(chan error, comers)
+	for i := range comers {
+		go func() { errs <- state.Claim(root, state.Owner{StateRoot: fmt.Sprint("/state/", i), Host: "here"}) }()
+	}
+	won := 0
+	for range comers {
+		var refusal *state.Refusal
+		switch err := <-errs; {
+		case err == nil:
+			won++
+		case !errors.As(err, &refusal):
+			t.Error(err)
+		}
+	}
+	left, err := os.ReadDir(root)
+	if err != nil || won != 1 || len(left) != 1 || left[0].Name() != state.OwnerFile {
+		t.Errorf("%d have won; left %v, %v", won, left, err)
+	}
+}

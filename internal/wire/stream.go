@@ -90,40 +90,59 @@ type Input struct {
 	Err    error // why there is no Record
 }
 
-// Records reads r in a goroutine of its own and sends what it decodes, so that a
-// command can give up a blocking read when ctx ends. The goroutine ends with the
-// stream or with ctx, at the latest when the read that is under way returns; the
-// channel is closed then. A read error is the last Input.
+// Records reads r in a goroutine of its own and sends what it decodes. The channel is
+// closed at the end of the stream and as soon as ctx ends, also while a read is under
+// way that never returns; the reading goroutine ends with that read. A read error is
+// the last Input.
 //
 // A torn last line counts if it is a whole record: echo -n is no fault.
 func Records(ctx context.Context, r io.Reader, implied string) <-chan Input {
-	out := make(chan Input)
-	send := func(in Input) bool {
-		select {
-		case out <- in:
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
+	read, out := make(chan Input), make(chan Input)
+	go func() {
+		defer close(read)
+		readRecords(r, implied, func(in Input) bool { return send(ctx, read, in) })
+	}()
 	go func() {
 		defer close(out)
-		lines := NewReader(r, MaxRecord)
 		for {
-			line, err := lines.Next()
-			if err == io.EOF {
-				return
-			}
-			if err != nil {
-				send(Input{Err: fmt.Errorf("read standard input: %w", err)})
-				return
-			}
-			if !send(decode(line, implied)) {
+			select {
+			case in, ok := <-read:
+				if !ok || !send(ctx, out, in) {
+					return
+				}
+			case <-ctx.Done():
 				return
 			}
 		}
 	}()
 	return out
+}
+
+// send reports whether somebody took in before ctx ended.
+func send(ctx context.Context, to chan<- Input, in Input) bool {
+	select {
+	case to <- in:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func readRecords(r io.Reader, implied string, send func(Input) bool) {
+	lines := NewReader(r, MaxRecord)
+	for {
+		line, err := lines.Next()
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			send(Input{Err: fmt.Errorf("read standard input: %w", err)})
+			return
+		}
+		if !send(decode(line, implied)) {
+			return
+		}
+	}
 }
 
 func decode(line Line, implied string) Input {

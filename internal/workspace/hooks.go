@@ -96,7 +96,7 @@ func RunHook(ctx context.Context, h Hook, now func() time.Time) HookResult {
 	if err := runHook(ctx, h, &r); err != nil {
 		r.Error = wire.Text(err.Error())
 	}
-	r.DurationMS = now().Sub(began).Milliseconds()
+	r.DurationMS = max(0, now().Sub(began).Milliseconds()) // a wall clock may be set back
 	return r
 }
 

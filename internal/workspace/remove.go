@@ -15,6 +15,13 @@ func RemoveTree(dir string) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
+	// Opening follows a link, so that only a folder may be opened.
+	if fi, statErr := os.Lstat(dir); statErr != nil || !fi.IsDir() {
+		return err
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return err
+	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err

@@ -8,7 +8,6 @@
 package workspace
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -61,9 +60,6 @@ func Open(c Config) (*Store, error) {
 	if err := state.MakeDir(string(s.state)); err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(string(s.state), 0o700); err != nil {
-		return nil, fmt.Errorf("close state root to others: %w", err)
-	}
 	canonical, err := filepath.EvalSymlinks(string(s.state))
 	if err != nil {
 		return nil, fmt.Errorf("resolve state root: %w", err)
@@ -84,6 +80,13 @@ func (s *Store) checkRoots() error {
 	}
 	if within(string(s.state), s.root) {
 		return &state.Refusal{Path: s.root, Reason: fmt.Sprintf("lies in the state root %q", s.state)}
+	}
+	fi, err := os.Stat(string(s.state))
+	if err != nil {
+		return fmt.Errorf("look at state root: %w", err)
+	}
+	if others := fi.Mode().Perm() & 0o022; others != 0 {
+		return &state.Refusal{Path: string(s.state), Reason: fmt.Sprintf("can be written by others (mode %v); state wants a folder of its own", fi.Mode())}
 	}
 	if fs := state.NetworkFS(string(s.state)); fs != "" && !s.config.Unsafe {
 		return &state.Refusal{Path: string(s.state), Reason: fmt.Sprintf("lies on a network file system (%s), whose locks may not hold; --state-unsafe allows it", fs)}
@@ -177,119 +180,4 @@ func (s *Store) manifest(p Place) (*Manifest, error) {
 		return nil, &state.Refusal{Path: p.Dir.IssueFile(), Reason: fmt.Sprintf("speaks of the folder %q, not of %q", m.Path, p.Path)}
 	}
 	return &m, nil
-}
-
-// HookError is the error of a hook that had to succeed.
-type HookError struct{ Result HookResult }
-
-func (e *HookError) Error() string {
-	r := e.Result
-	how := "was cancelled"
-	switch {
-	case r.Status == "timed_out":
-		how = "timed out"
-	case r.ExitCode != nil:
-		how = fmt.Sprintf("ended with status %d", *r.ExitCode)
-	case r.Signal != "":
-		how = fmt.Sprintf("was ended by %s", r.Signal)
-	}
-	return fmt.Sprintf("%s hook %s", r.Name, how)
-}
-
-// Ensure makes the folder of p and brings it up: after_create runs until it has
-// succeeded once, and that is on disk before anything else can fail. The caller
-// holds the issue's lock. A failed hook is a *HookError, what is in the way a
-// *state.Refusal. results has the hook that ran, if any.
-func (s *Store) Ensure(ctx context.Context, p Place, logs func(hook string) string) (created bool, results []HookResult, err error) {
-	m, err := s.manifest(p)
-	if err != nil {
-		return false, nil, err
-	}
-	created, err = s.makeFolder(p)
-	if err != nil {
-		return created, nil, err
-	}
-	now := wire.At(s.config.Now())
-	if m == nil {
-		m = &Manifest{ID: p.Issue.ID, Identifier: p.Issue.Identifier, Key: p.Key, Path: p.Path, Root: s.root, CreatedAt: now}
-	}
-	if created {
-		// The folder is new although the manifest may be old: it was removed by hand.
-		m.AfterCreateDoneAt = wire.Time{}
-	}
-	m.Title, m.State, m.UpdatedAt, m.LastSeenAt = p.Issue.Title, p.Issue.State, now, now
-	if err := state.WriteJSON(p.Dir.IssueFile(), m); err != nil {
-		return created, nil, err
-	}
-	if !m.AfterCreateDoneAt.IsZero() {
-		return created, nil, nil
-	}
-	if results, err = s.bootstrap(ctx, p, logs); err != nil {
-		return created, results, err
-	}
-	m.AfterCreateDoneAt = wire.At(s.config.Now())
-	return created, results, state.WriteJSON(p.Dir.IssueFile(), m)
-}
-
-func (s *Store) makeFolder(p Place) (created bool, err error) {
-	err = os.Mkdir(p.Path, 0o755)
-	created = err == nil
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return false, fmt.Errorf("make workspace: %w", err)
-	}
-	real, err := filepath.EvalSymlinks(p.Path)
-	if err != nil {
-		return created, fmt.Errorf("resolve workspace: %w", err)
-	}
-	if real != p.Path {
-		return created, &state.Refusal{Path: p.Path, Reason: fmt.Sprintf("leads out of the workspace root, to %q", real)}
-	}
-	if fi, err := os.Lstat(p.Path); err != nil || !fi.IsDir() {
-		return created, &state.Refusal{Path: p.Path, Reason: "is not a folder"}
-	}
-	return created, nil
-}
-
-func (s *Store) bootstrap(ctx context.Context, p Place, logs func(string) string) ([]HookResult, error) {
-	r := s.RunHook(ctx, p, "after_create", logs("after_create"), nil)
-	if r == nil {
-		return nil, nil
-	}
-	if r.Status != "succeeded" {
-		return []HookResult{*r}, &HookError{*r}
-	}
-	return []HookResult{*r}, nil
-}
-
-// RunHook runs the hook of this name in p's folder, or returns nil where the
-// workflow has none. facts are added to the OS_* variables that every hook gets.
-func (s *Store) RunHook(ctx context.Context, p Place, name, log string, facts map[string]string) *HookResult {
-	script := map[string]string{
-		"after_create":  s.config.Hooks.AfterCreate,
-		"before_run":    s.config.Hooks.BeforeRun,
-		"after_run":     s.config.Hooks.AfterRun,
-		"before_remove": s.config.Hooks.BeforeRemove,
-	}[name]
-	if strings.TrimSpace(script) == "" {
-		return nil
-	}
-	env := map[string]string{
-		"OS_HOOK":        name,
-		"OS_WORKSPACE":   p.Path,
-		"OS_STATE_DIR":   string(p.Dir),
-		"OS_WORKFLOW":    s.config.Workflow,
-		"OS_KEY":         p.Key,
-		"OS_ISSUE_ID":    p.Issue.ID,
-		"OS_IDENTIFIER":  p.Issue.Identifier,
-		"OS_ISSUE_TITLE": p.Issue.Title,
-		"OS_ISSUE_STATE": p.Issue.State,
-	}
-	for k, v := range facts {
-		env[k] = v
-	}
-	r := RunHook(ctx, Hook{
-		Name: name, Script: script, Dir: p.Path, LogPath: log,
-		Env: HookEnv(s.config.Environ, s.config.Hooks.Env, env), Timeout: s.config.Hooks.Timeout,
-	}, s.config.Now)
-	return &r
 }

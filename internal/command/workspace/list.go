@@ -122,13 +122,13 @@ func (c *command) listing(e workspace.Entry, holders map[string][]proc.Process) 
 	return rec, nil
 }
 
-// verdict tells how a run stands, by the lock and by its log: a run without an owner
-// has ended if its log says so, else it was interrupted.
+// verdict tells how a run stands, by the lock and by what it left: a run without an
+// owner has ended if it left an outcome, else it was interrupted.
 func verdict(dir state.Dir, m *run.Manifest, locked bool) (status, outcome string) {
 	if m.Status == run.Ended || locked {
 		return m.Status, string(m.Outcome)
 	}
-	out, _, err := state.LastOutcome(dir.Run(m.RunID).Events(), m.RunID)
+	out, err := run.Recorded(dir, m.RunID)
 	if err != nil || out == nil {
 		return wire.Interrupted, ""
 	}

@@ -25,14 +25,30 @@ func (c *command) ensure(ctx context.Context, in wire.Record) error {
 		return err
 	}
 	return c.locked(ctx, p, func(*state.Lock) error {
+		if err := c.endAttempt(ctx, p); err != nil {
+			return err
+		}
 		log := func(hook string) string { return filepath.Join(string(p.Dir), hook+".log") }
 		created, _, err := c.store.Ensure(ctx, p, log)
 		if err != nil {
-			return stateError(fmt.Errorf("issue %q: %w", p.Issue.Identifier, err))
+			return fmt.Errorf("issue %q: %w", p.Issue.Identifier, err)
 		}
 		out.Created = created
 		return c.out.Write(out)
 	})
+}
+
+// endAttempt ends what is left of an ensure that was killed: its after_create must not
+// go on beside ours. A workspace that is ready has no such rest, and to look through
+// all processes for each would be slow.
+func (c *command) endAttempt(ctx context.Context, p workspace.Place) error {
+	ready, begun, err := c.store.Ready(p)
+	if err != nil || ready || !begun {
+		return err
+	}
+	swept, err := run.Sweep(ctx, p.Dir, "")
+	c.warnSwept(swept)
+	return err
 }
 
 // begin is the verb: settle, a new run, before_run.
@@ -47,18 +63,29 @@ func (c *command) begin(ctx context.Context, in wire.Record) error {
 	}
 	out.Created = rec.Created
 	return c.locked(ctx, p, func(*state.Lock) error {
+		ready, _, err := c.store.Ready(p)
+		if err == nil && !ready {
+			err = fmt.Errorf("issue %q: workspace %q is not ready, os-workspace ensure makes it so", p.Issue.Identifier, p.Path)
+		}
+		if err != nil {
+			return err
+		}
 		life := c.life(p, out)
-		err := c.settle(ctx, life)
-		if err == nil {
+		if err = c.settle(ctx, life); err == nil {
 			err = life.Begin("", out.Attempt)
 		}
 		if err != nil {
-			return stateError(err)
+			return err
 		}
 		if err := life.Prepare(ctx); err != nil {
 			return c.finish(ctx, life, c.failure(life, err), err)
 		}
-		return c.out.Write(out)
+		if err := c.out.Write(out); err != nil {
+			// Nobody got the record, so that nobody can end the run.
+			end := life.End(ctx, life.Outcome(wire.Cancelled, wire.CauseShutdown, err.Error()))
+			return errors.Join(err, stateError(end))
+		}
+		return nil
 	})
 }
 
@@ -82,10 +109,12 @@ func (c *command) end(ctx context.Context, in wire.Record) error {
 	return c.locked(ctx, p, func(*state.Lock) error {
 		life := c.life(p, p.Record())
 		if err := life.Resume(out.RunID); err != nil {
-			return stateError(err)
+			return err
 		}
-		if _, err := run.Sweep(ctx, p.Dir, ""); err != nil {
-			return stateError(err)
+		swept, err := run.Sweep(ctx, p.Dir, "")
+		c.warnSwept(swept)
+		if err != nil {
+			return err
 		}
 		return c.finish(ctx, life, out, nil)
 	})
@@ -99,26 +128,33 @@ func (c *command) run(ctx context.Context, in wire.Record) error {
 	}
 	p, out, err := c.place(rec)
 	if err != nil {
-		return c.refused(out, err)
+		return c.refused(out, runID(rec), err)
 	}
-	return c.locked(ctx, p, func(lock *state.Lock) error {
+	if ctx.Err() != nil {
+		cause := &wire.OutcomeError{Category: wire.CauseShutdown, Message: "stopped before the run was begun"}
+		return errors.Join(c.unstarted(out, runID(rec), wire.Cancelled, cause), cli.Exit(cli.StatusCancelled))
+	}
+	begun := false
+	err = c.locked(ctx, p, func(lock *state.Lock) error {
 		life := c.life(p, out)
 		err := c.settle(ctx, life)
 		if err == nil {
 			err = life.Begin(runID(rec), out.Attempt)
 		}
 		if err != nil {
-			return c.refused(out, stateError(err))
+			return err
 		}
-		if ctx.Err() != nil {
-			return c.finish(ctx, life, life.Outcome(wire.Cancelled, wire.CauseShutdown, "stopped before the harness was started"), nil)
-		}
+		begun = true
 		outcome, err := c.supervise(ctx, life, p, lock)
 		if err != nil {
 			outcome = c.failure(life, err)
 		}
 		return c.finish(ctx, life, outcome, err)
 	})
+	if begun {
+		return err
+	}
+	return c.refused(out, runID(rec), err)
 }
 
 // runID is the id that the record gives to the run that is to be, or "".
@@ -172,7 +208,7 @@ func (c *command) failure(life *run.Life, err error) *wire.Outcome {
 	var start *run.StartError
 	category := wire.CauseState
 	switch {
-	case errors.As(err, &hook) && hook.Result.Status == "cancelled":
+	case errors.As(err, &hook) && hook.Result.Status == workspace.HookCancelled:
 		return life.Outcome(wire.Cancelled, wire.CauseShutdown, err.Error())
 	case errors.As(err, &hook):
 		category = wire.CauseHookFailed
@@ -191,31 +227,40 @@ func (c *command) finish(ctx context.Context, life *run.Life, out *wire.Outcome,
 	} else if cause != nil {
 		endErr = cli.Errorf(out.ExitStatus(), "issue %q: %w", out.Identifier, cause)
 	}
-	if err := c.out.Write(out); err != nil {
-		return errors.Join(err, endErr)
+	err := c.out.Write(out)
+	c.told = c.told || err == nil
+	if endErr == nil && (err == nil || errors.Is(err, cli.ErrStdoutClosed)) {
+		endErr = cli.Exit(out.ExitStatus())
 	}
-	if endErr != nil {
-		return endErr
-	}
-	return cli.Exit(out.ExitStatus())
+	return errors.Join(err, endErr)
 }
 
 // refused is the end of a run that could not even be begun: an outcome is printed,
 // nothing on disk is touched. Without a record, and where the issue is only busy,
 // there is none.
-func (c *command) refused(rec *wire.Workspace, err error) error {
+func (c *command) refused(rec *wire.Workspace, id string, err error) error {
 	if rec == nil || cli.Status(err) != cli.StatusState {
 		return err
 	}
-	id, idErr := state.NewRunID(c.env.Now(), c.env.Rand)
-	if idErr != nil {
-		return errors.Join(err, idErr)
+	cause := &wire.OutcomeError{Category: wire.CauseState, Message: err.Error()}
+	return errors.Join(err, c.unstarted(rec, id, wire.Failed, cause))
+}
+
+// unstarted prints the outcome of a run that never was. id is the caller's name for the
+// run, or "".
+func (c *command) unstarted(rec *wire.Workspace, id, outcome string, cause *wire.OutcomeError) (err error) {
+	now := c.env.Now()
+	if state.CheckRunID(id) != nil {
+		if id, err = state.NewRunID(now, c.env.Rand); err != nil {
+			return err
+		}
 	}
 	out := &wire.Outcome{
-		Time: wire.At(c.env.Now()), RunID: id, Outcome: wire.Failed,
+		Time: wire.At(now), RunID: id, Outcome: outcome, Error: cause,
 		IssueID: wire.Text(rec.Issue.ID), Identifier: wire.Text(rec.Issue.Identifier),
-		Error:     &wire.OutcomeError{Category: wire.CauseState, Message: err.Error()},
 		Workspace: &wire.WorkspaceRef{Key: wire.Text(rec.Key), Path: wire.Text(rec.Path), StateDir: wire.Text(rec.StateDir)},
 	}
-	return errors.Join(err, c.out.Write(out))
+	err = c.out.Write(out)
+	c.told = c.told || err == nil
+	return err
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"ostoolkit/internal/cli"
 	"ostoolkit/internal/proc"
@@ -59,6 +60,8 @@ type command struct {
 	flow  *workflow.Workflow
 	store *workspace.Store
 	out   *wire.Writer
+
+	told bool // an outcome was printed: it decides the status, also after a signal
 }
 
 func open(c config, flow *workflow.Workflow, env *cli.Env) (*workspace.Store, error) {
@@ -99,6 +102,8 @@ func stateError(err error) error {
 	switch {
 	case err == nil, errors.As(err, &exit):
 		return err
+	case errors.Is(err, cli.ErrStdoutClosed):
+		return err // the fault is not that of a file
 	case errors.Is(err, state.ErrBusy), errors.Is(err, run.ErrSuperseded):
 		return &cli.ExitError{Status: cli.StatusTemporary, Err: err}
 	}
@@ -107,53 +112,6 @@ func stateError(err error) error {
 		return err
 	}
 	return &cli.ExitError{Status: cli.StatusState, Err: err}
-}
-
-// each calls do for every record on standard input. A bad line and a failed record
-// are one message each, and the rest goes on; the exit status is the first that is
-// not 0, or 65 where only lines were bad.
-func (c *command) each(ctx context.Context, do func(context.Context, wire.Record) error) error {
-	status, bad := cli.StatusOK, false
-	for in := range wire.Records(ctx, c.env.Stdin, "issue") {
-		var err error
-		switch {
-		case in.Err != nil && in.Number == 0:
-			return in.Err
-		case in.Err != nil:
-			c.env.Errorf("standard input line %d: %v", in.Number, in.Err)
-			bad = true
-		default:
-			err = do(ctx, in.Record)
-		}
-		if errors.Is(err, cli.ErrStdoutClosed) {
-			return err
-		}
-		switch s := cli.Status(err); {
-		case s == cli.StatusData:
-			bad = true // a failure of another record weighs more
-		case status == cli.StatusOK:
-			status = s
-		}
-		c.tell(err)
-	}
-	switch {
-	case status != cli.StatusOK:
-		return cli.Exit(status)
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case bad:
-		return cli.Exit(cli.StatusData)
-	}
-	return nil
-}
-
-// tell prints the message of err, unless it is a status alone.
-func (c *command) tell(err error) {
-	var exit *cli.ExitError
-	if err == nil || errors.As(err, &exit) && exit.Err == nil {
-		return
-	}
-	c.env.Errorf("%v", err)
 }
 
 // issue returns the workspace record that rec stands for: an issue record becomes a
@@ -208,9 +166,29 @@ func (c *command) place(rec *wire.Workspace) (workspace.Place, *wire.Workspace, 
 // life returns the Life of a place.
 func (c *command) life(p workspace.Place, rec *wire.Workspace) *run.Life {
 	hooks := func(ctx context.Context, name, log string, facts map[string]string) *workspace.HookResult {
+		ctx, release := c.unhurried(ctx)
+		defer release()
 		return c.store.RunHook(ctx, p, name, log, facts)
 	}
 	return &run.Life{Workspace: rec, Hooks: hooks, Now: c.env.Now, Rand: c.env.Rand}
+}
+
+// unhurried returns a context that ends with ctx, and when a second signal says that
+// everything is to stop now, also after_run. release ends it and what watches over it.
+func (c *command) unhurried(ctx context.Context) (_ context.Context, release func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-c.env.Hurry():
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		cancel()
+		watch.Wait()
+	}
 }
 
 // holder tells people who holds a lock, as far as that can be seen.
@@ -234,5 +212,9 @@ func (c *command) locked(ctx context.Context, p workspace.Place, do func(*state.
 	if err != nil {
 		return stateError(fmt.Errorf("issue %q: %w", p.Issue.Identifier, err))
 	}
-	return errors.Join(do(lock), stateError(lock.Release()))
+	err = p.Dir.Tidy()
+	if err == nil {
+		err = do(lock)
+	}
+	return errors.Join(stateError(err), stateError(lock.Release()))
 }
