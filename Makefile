@@ -13,12 +13,16 @@ quickstart: all
 	PATH="$(CURDIR)/bin:$$PATH" examples/quickstart/run
 
 test:
-	@unformatted=$$(gofmt -l cmd internal *.go); \
+	@unformatted=$$(gofmt -l bench cmd internal *.go); \
 	if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted" >&2; exit 1; fi
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	$(GO) mod tidy -diff
 	GORACE=atexit_sleep_ms=0 $(GO) test -race -shuffle=on ./...
+
+# Kills whatever runs, over and over: 40 boards with 25 kills each.
+chaos:
+	OS_CHAOS_KILLS=$${OS_CHAOS_KILLS:-1000} $(GO) test -count=1 -timeout 60m -run '^TestChaos$$' -v .
 
 peers: $(STAMP)
 
@@ -28,8 +32,9 @@ $(STAMP): peers/codex/package.json peers/codex/package-lock.json
 	cd .peers/codex && npm ci --no-audit --no-fund
 	touch $@
 
-bench: all
-	@if [ -x ./bench ]; then ./bench; else echo 'there is no benchmark yet: ./bench is missing' >&2; exit 1; fi
+# BENCH='-quick' for a first look, BENCH='-only relay' for a part.
+bench:
+	$(GO) run ./bench $(BENCH)
 
 install: all
 	install -d "$(DESTDIR)$(BINDIR)"
@@ -43,4 +48,4 @@ install: all
 clean:
 	rm -rf bin
 
-.PHONY: all quickstart test peers bench install clean
+.PHONY: all quickstart test chaos peers bench install clean

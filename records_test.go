@@ -23,7 +23,8 @@ var textVerbs = map[string][]string{
 	"os-workspace": {"check", "show"},
 	"os-codex":     {"check", "rehearse"},
 	"os-openhands": {"check"},
-	"os-loop":      {"check", "status"},
+	"os-loop": {"check", "status", "send", "stop", "retry", "release", "hold", "clear", "pause", "resume", "refresh", "drain",
+		"shutdown"},
 }
 
 // printsText reports whether a command line asks for something else than records.

@@ -1,5 +1,5 @@
-// Package approval decides what an agent that asks for leave is told when nobody is
-// there to be asked. It is pure: it sends nothing and waits for nothing.
+// Package approval decides who answers an agent that asks for leave, and what, where
+// nobody is asked. It is pure: it sends nothing and waits for nothing.
 package approval
 
 import (
@@ -20,13 +20,15 @@ const (
 	Accept Policy = "accept"
 	// Decline declines everything, questions too.
 	Decline Policy = "decline"
+	// Mailbox leaves every answer to whoever sends one through the mailbox in time.
+	Mailbox Policy = "mailbox"
 )
 
 // Parse returns the policy with this name.
 func Parse(name string) (Policy, error) {
 	p := Policy(name)
-	if !slices.Contains([]Policy{ByPolicy, Accept, Decline}, p) {
-		return "", fmt.Errorf("approvals %q is none of policy, accept, decline", name)
+	if !slices.Contains([]Policy{ByPolicy, Accept, Decline, Mailbox}, p) {
+		return "", fmt.Errorf("approvals %q is none of policy, accept, decline, mailbox", name)
 	}
 	return p, nil
 }

@@ -11,6 +11,8 @@ func TestGrant(t *testing.T) {
 		{"policy", nil, false},
 		{"policy", []string{"accept"}, false},
 		{"decline", []string{"accept"}, false},
+		{"mailbox", nil, false},
+		{"mailbox", []string{"accept"}, false},
 		{"accept", nil, true},
 		{"accept", []string{"accept", "cancel"}, true},
 		{"accept", []string{"acceptForSession", "cancel"}, false},
@@ -36,7 +38,7 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func TestDismisses(t *testing.T) {
-	for p, want := range map[Policy]bool{ByPolicy: false, Accept: false, Decline: true} {
+	for p, want := range map[Policy]bool{ByPolicy: false, Accept: false, Decline: true, Mailbox: false} {
 		if p.Dismisses() != want {
 			t.Errorf("%s dismisses questions: %t, want %t", p, !want, want)
 		}

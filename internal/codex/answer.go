@@ -7,7 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"ostoolkit/internal/session"
+	"ostoolkit/internal/approval"
 	"ostoolkit/internal/toolbox"
 	"ostoolkit/internal/wire"
 )
@@ -42,9 +42,9 @@ func (d *driver) request(f *frame) {
 	case "item/permissions/requestApproval":
 		d.approve(f, permissionApproval(p))
 	case "item/tool/requestUserInput":
-		d.question(f, p.Get("questions"), map[string]any{"answers": struct{}{}})
+		d.question(f, asked{questions: p.Get("questions"), answers: userInput, no: map[string]any{"answers": struct{}{}}})
 	case "mcpServer/elicitation/request":
-		d.question(f, p, map[string]any{"action": "decline", "content": nil})
+		d.question(f, asked{questions: p, answers: elicited, no: map[string]any{"action": "decline", "content": nil}})
 	case "item/tool/call":
 		d.callTool(f)
 	case "account/chatgptAuthTokens/refresh", "attestation/generate":
@@ -67,21 +67,30 @@ func (d *driver) refuse(f *frame, code int, message string) {
 	}
 }
 
-// asked is a request for leave, and what to answer it with.
+// asked is a request for leave, or a question, and what to answer it with.
 type asked struct {
+	frame   *frame
 	about   wire.Approval
 	grant   string   // the word for yes, once
 	offered []string // nil: the server names none
 	yes, no any
+	cancel  any // no, and the turn ends; nil where there is no such answer
+
+	// Of a question:
+	questions gjson.Result
+	answers   func(questions gjson.Result, answers json.RawMessage) (any, error) // nil: this asks for leave
 }
 
-// decisions are the two generations of answers to an approval.
-func decisions(method string) (grant string, yes, no any) {
+// decide puts the answers to an approval in, in the words of one of the two
+// generations of the protocol.
+func (a *asked) decide(method string) {
+	word := func(decision any) any { return map[string]any{"decision": decision} }
 	if strings.HasPrefix(method, "item/") {
-		return "accept", map[string]any{"decision": "accept"}, map[string]any{"decision": "decline"}
+		a.grant, a.yes, a.no, a.cancel = "accept", word("accept"), word("decline"), word("cancel")
+		return
 	}
 	denied := map[string]any{"denied": map[string]any{"rejection": "declined by policy"}}
-	return "approved", map[string]any{"decision": "approved"}, map[string]any{"decision": denied}
+	a.grant, a.yes, a.no, a.cancel = "approved", word("approved"), word(denied), word("abort")
 }
 
 func commandApproval(p gjson.Result) asked {
@@ -142,35 +151,33 @@ func orNull(v gjson.Result) string {
 
 func (d *driver) approve(f *frame, a asked) {
 	if a.yes == nil {
-		a.grant, a.yes, a.no = decisions(f.method)
+		a.decide(f.method)
 	}
-	a.about.ID, a.about.Risk, a.about.Status = f.key(), "unknown", "pending"
+	a.frame, a.about.ID, a.about.Risk, a.about.Status = f, d.inbox.NextAsk(), "unknown", pending
 	d.em.Emit(wire.EventApprovalRequested, &wire.ApprovalChange{Approval: a.about}, []byte(f.raw))
-	answer := a.no
-	a.about.Status = "declined"
-	if d.cfg.Approvals.Grant(a.grant, a.offered) {
-		answer, a.about.Status = a.yes, "accepted"
+	switch {
+	case d.cfg.Approvals == approval.Mailbox && d.end == nil:
+		d.ask(&a, d.cfg.ApprovalWait)
+	case d.cfg.Approvals.Grant(a.grant, a.offered):
+		d.resolve(&a, a.yes, accepted)
+	default:
+		d.resolve(&a, a.no, declined)
 	}
-	d.reply(f, answer)
-	d.em.Emit(wire.EventApprovalResolved, &wire.ApprovalChange{Approval: a.about}, nil)
 }
 
-// question deals with something that only a person can answer: it ends the run, or
-// is dismissed where the policy says so.
-func (d *driver) question(f *frame, questions gjson.Result, dismissal any) {
-	asked := wire.InputRequest{ID: f.key(), Questions: json.RawMessage(orNull(questions))}
-	d.em.Emit(wire.EventInputRequested, &wire.InputChange{Request: asked}, []byte(f.raw))
-	if d.cfg.Approvals.Dismisses() {
-		d.reply(f, dismissal)
-		d.em.Emit(wire.EventInputResolved, &wire.InputChange{Request: asked}, nil)
-		return
+// question deals with something that only a person can answer: it waits for the
+// mailbox, ends the run, or is dismissed, as the policy says.
+func (d *driver) question(f *frame, a asked) {
+	a.frame, a.about.ID = f, d.inbox.NextAsk()
+	d.em.Emit(wire.EventInputRequested, &wire.InputChange{Request: a.input()}, []byte(f.raw))
+	switch {
+	case d.cfg.Approvals == approval.Mailbox && d.end == nil:
+		d.ask(&a, d.cfg.InputWait)
+	case d.cfg.Approvals.Dismisses():
+		d.resolve(&a, a.no, declined)
+	default:
+		d.unanswered(&a, "the agent asks a question that nobody is here to answer")
 	}
-	// The turn is stopped before the refusal, so that the agent does not go on by a
-	// guess of its own.
-	d.interrupt()
-	d.refuse(f, codeRefused, "nobody is here to answer")
-	d.fail(&session.Ending{Outcome: wire.InputRequired, Category: wire.InputRequired,
-		Message: "the agent asks a question that nobody is here to answer", Detail: string(asked.Questions)})
 }
 
 // toolSpecs is what thread/start advertises.

@@ -15,7 +15,9 @@ import (
 // call is a request of ours.
 type call struct {
 	method string
-	then   func(result gjson.Result) // what an answer brings about; may be nil
+	// then is what the answer brings about: a result, or a *rpcError or the word that
+	// the answer is none. It may be nil.
+	then   func(result gjson.Result, err error)
 	done   bool
 	result gjson.Result
 	err    error // a *rpcError, or that the answer is none
@@ -26,6 +28,7 @@ type rpcError struct {
 	method  string
 	code    int64
 	message string
+	data    gjson.Result
 }
 
 func (e *rpcError) Error() string {
@@ -101,14 +104,14 @@ func (d *driver) answer(f *frame) {
 	result, refusal := f.body.Get("result"), f.body.Get("error")
 	switch {
 	case refusal.Exists() && refusal.Type != gjson.Null:
-		c.err = &rpcError{c.method, refusal.Get("code").Int(), refusal.Get("message").String()}
+		c.err = &rpcError{c.method, refusal.Get("code").Int(), refusal.Get("message").String(), refusal.Get("data")}
 	case result.Exists():
 		c.result = result
-		if c.then != nil {
-			c.then(result)
-		}
 	default:
 		c.err = session.Failf(wire.CauseProtocol, "the answer to %s has neither a result nor an error", c.method)
+	}
+	if c.then != nil {
+		c.then(c.result, c.err)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"ostoolkit/internal/approval"
 	"ostoolkit/internal/session"
 	"ostoolkit/internal/toolbox"
+	"ostoolkit/internal/watch"
 	"ostoolkit/internal/wire"
 )
 
@@ -44,9 +45,12 @@ type Config struct {
 	Thread Thread
 	Resume string
 
-	Approvals approval.Policy
-	Tools     *toolbox.Box // nil: none
-	Deltas    bool
+	Approvals    approval.Policy
+	ApprovalWait time.Duration // for an answer through the mailbox; 0: no limit
+	InputWait    time.Duration // the same, for a question
+	Watch        watch.Options // of the mailbox; Warn is not used
+	Tools        *toolbox.Box  // nil: none
+	Deltas       bool
 
 	StartTimeout time.Duration // for initialize, thread/start and thread/resume
 	ReadTimeout  time.Duration // for the answer to any other request

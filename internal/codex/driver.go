@@ -53,8 +53,14 @@ type driver struct {
 	conv      *session.Conversation
 	agent     wire.Peer
 	thread    string
+	resumed   bool // the thread is an earlier run's
+	inbox     *session.Inbox
+	queued    *session.Letter   // the text of the next turn, where an interrupt has found one
+	asks      map[string]*asked // questions that wait for the mailbox, by our id
+	userItem  string            // the newest user item that was seen
+	steers    int               // that are not answered
 	model     wire.Model
-	turn      turn
+	turn      *turn
 	turns     int64
 	finalText string
 	limits    gjson.Result // the newest rate limits
@@ -72,6 +78,8 @@ func newDriver(ctx context.Context, cfg Config) *driver {
 		jobs:    make(chan func()),
 		slots:   make(chan struct{}, toolWorkers),
 		calls:   make(map[string]*call),
+		asks:    make(map[string]*asked),
+		turn:    &turn{},
 		agent:   wire.Peer{Name: Harness},
 		model:   wire.Model{Requested: wire.Text(cfg.Thread.Model)},
 		started: cfg.Now(),
@@ -90,6 +98,7 @@ func (d *driver) release() {
 // session opens the thread and makes the turns.
 func (d *driver) session(ctx context.Context) *session.Ending {
 	d.em.Emit(wire.EventSessionPlanned, d.cfg.planned(), nil)
+	d.inbox = session.OpenInbox(d.cfg.Place, d.em, d, session.InboxOptions{Harness: Harness, Now: d.cfg.Now, Watch: d.cfg.Watch})
 	if err := d.connect(); err != nil {
 		return session.EndingOf(err)
 	}
@@ -100,6 +109,7 @@ func (d *driver) session(ctx context.Context) *session.Ending {
 	if plan.Recheck != nil {
 		plan.Recheck = d.pumped(plan.Recheck)
 	}
+	plan.Queued = d.nextQueued
 	plan.Warn = func(err error) { d.warn("recheck", err.Error()) }
 	return plan.Run(ctx, d.conv.Seeded, d.runTurn)
 }
@@ -129,6 +139,8 @@ func (d *driver) step(late <-chan time.Time) error {
 			return d.lost()
 		}
 		d.handle(&f)
+	case <-d.inbox.C():
+		d.inbox.Deliver()
 	case job := <-d.jobs:
 		job()
 	case err := <-d.peer.conn.broken:
@@ -164,12 +176,16 @@ func (d *driver) fail(end *session.Ending) {
 
 // tick advances the clocks.
 func (d *driver) tick(now time.Time) {
+	if d.inbox.Asking() {
+		d.clocks.Progress()
+	}
 	if end := d.clocks.Advance(now); end != nil {
 		if end.Outcome == wire.Stalled {
 			d.em.Emit(wire.EventStalled, &wire.Notice{Message: end.Message}, nil)
 		}
 		d.fail(end)
 	}
+	d.inbox.Tick(d.clocks.Step())
 	if at := d.turn.broken; d.turn.running() && !at.IsZero() && now.Sub(at) > systemError {
 		d.fail(d.turn.failure(d))
 	}

@@ -18,6 +18,7 @@ func (d *driver) itemStarted(item gjson.Result, raw string) {
 	switch item.Get("type").Str {
 	case "userMessage":
 		d.seeded()
+		d.userSaid(item)
 	case "commandExecution":
 		d.em.Emit(wire.EventCommandStarted, command(item), []byte(raw))
 	case "mcpToolCall", "dynamicToolCall", "webSearch":
@@ -31,6 +32,7 @@ func (d *driver) itemCompleted(p gjson.Result, raw string) {
 	emit := func(event string, members any) { d.em.Emit(event, members, []byte(raw)) }
 	switch kind := item.Get("type").Str; kind {
 	case "userMessage":
+		d.userSaid(item)
 	case "agentMessage":
 		d.turn.text = item.Get("text").Str
 		emit(wire.EventMessage, &wire.Item{Item: id, Text: d.turn.text})

@@ -23,7 +23,7 @@ func (d *driver) notified(f *frame) {
 	switch f.method {
 	case "turn/started":
 		if id := p.Get("turn.id").Str; d.turn.active && (d.turn.id == "" || d.turn.id == id) {
-			d.turnBegan(id)
+			d.turnRuns(id)
 			return
 		}
 		d.pass(f.method, p, f.raw)
@@ -43,6 +43,9 @@ func (d *driver) notified(f *frame) {
 		d.rateLimits(p.Get("rateLimits"), f.raw)
 	case "error":
 		d.troubled(p, f.raw)
+	case "serverRequest/resolved":
+		d.withdrawn(p.Get("requestId"))
+		d.pass(f.method, p, f.raw)
 	case "thread/status/changed":
 		d.threadStatus(p, f.raw)
 	case "warning", "configWarning", "guardianWarning", "deprecationNotice":

@@ -19,7 +19,10 @@ const (
 	methodThreadStart  = "thread/start"
 	methodThreadResume = "thread/resume"
 	methodTurnStart    = "turn/start"
+	methodTurnSteer    = "turn/steer"
 	methodInterrupt    = "turn/interrupt"
+	methodItemsList    = "thread/items/list"
+	methodThreadRead   = "thread/read"
 )
 
 // open shakes hands and opens the thread.
@@ -67,7 +70,7 @@ func (d *driver) openThread() error {
 	if d.conv = old; old == nil || string(old.SessionID) != id {
 		d.conv = d.newConversation(reason)
 	}
-	d.conv.Fresh = false
+	d.conv.Fresh, d.resumed = false, true
 	d.meter.Resumed(d.conv.Usage)
 	return d.opened(id, result, wire.EventSessionResumed, "")
 }

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // server plays the app-server over two pipes, in a goroutine of its own.
 type server struct {
-	t   *testing.T
+	t   testing.TB
 	in  *bufio.Reader
 	out *os.File
 }
@@ -54,10 +54,15 @@ func (s *server) send(format string, args ...any) {
 
 // hello opens thread T1 and turn U1.
 func (s *server) hello() {
+	s.open()
+	s.turn("U1")
+}
+
+// open opens thread T1.
+func (s *server) open() {
 	s.send(`{"id":%v,"result":{"userAgent":"os-codex/1.2.3 (x)"}}`, s.expect("initialize")["id"])
 	s.expect("initialized")
 	s.send(`{"id":%v,"result":{"thread":{"id":"T1"},"model":"m","sandbox":{"type":"readOnly"}}}`, s.expect("thread/start")["id"])
-	s.send(`{"id":%v,"result":{"turn":{"id":"U1"}}}`, s.expect("turn/start")["id"])
 }
 
 func (s *server) done() {
@@ -72,7 +77,7 @@ type world struct {
 	end chan struct{} // the server's script has ended
 }
 
-func newWorld(t *testing.T, script func(*server)) *world {
+func newWorld(t testing.TB, script func(*server)) *world {
 	t.Helper()
 	dir := state.Dir(t.TempDir())
 	run := dir.Run("r1")
@@ -95,7 +100,7 @@ func newWorld(t *testing.T, script func(*server)) *world {
 	return w
 }
 
-func (w *world) dial(t *testing.T, script func(*server)) (*peer, error) {
+func (w *world) dial(t testing.TB, script func(*server)) (*peer, error) {
 	theirIn, ourIn, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -114,7 +119,7 @@ func (w *world) dial(t *testing.T, script func(*server)) (*peer, error) {
 	return &peer{conn: newConn(ourIn, ourOut, newTracer(w.cfg.Trace, w.cfg.Now))}, nil
 }
 
-func (w *world) run(t *testing.T, ctx context.Context) *wire.Outcome {
+func (w *world) run(t testing.TB, ctx context.Context) *wire.Outcome {
 	t.Helper()
 	out, err := Run(ctx, w.cfg)
 	if err != nil {

@@ -14,14 +14,6 @@ import (
 // killWait bounds the wait for processes to be gone after SIGKILL.
 const killWait = 500 * time.Millisecond
 
-// interrupt asks the server, once, to end the turn.
-func (d *driver) interrupt() {
-	if d.turn.active && !d.turn.interrupted && d.turn.id != "" {
-		d.turn.interrupted = true
-		d.send(methodInterrupt, map[string]string{"threadId": d.thread, "turnId": d.turn.id})
-	}
-}
-
 // shutdown ends the server: the turn first, then its input, then the process, then
 // whatever it has left. All of it takes at most the grace and two seconds.
 func (d *driver) shutdown(end *session.Ending) {
@@ -31,6 +23,8 @@ func (d *driver) shutdown(end *session.Ending) {
 	d.endWork()
 	d.fail(end)
 	if d.frames != nil && d.linger == nil {
+		d.interrupt() // before questions are declined, so that the agent does not go on
+		d.declineAsks()
 		d.quietTurn(d.cfg.Grace / 2)
 	}
 	d.stopServer(d.cfg.Grace / 4)
@@ -48,7 +42,6 @@ func (d *driver) quietTurn(limit time.Duration) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	for d.turn.active && d.frames != nil && d.linger == nil {
-		d.interrupt() // a turn that was only asked for has no id yet
 		if !d.hear(timer.C) {
 			return
 		}
@@ -135,11 +128,13 @@ func (d *driver) conclude(end *session.Ending) (*wire.Outcome, error) {
 	}
 	d.closeConversation(end)
 	if end.Silent() {
+		d.inbox.Leave()
 		return nil, end
 	}
+	undelivered := d.inbox.Close(!d.turn.active)
 	r := session.Result{
 		End: end, Session: d.thread, Turns: d.turns, FinalText: d.finalText,
-		Usage: d.meter.Own(), Model: d.model, Peer: &d.agent,
+		Undelivered: undelivered, Usage: d.meter.Own(), Model: d.model, Peer: &d.agent,
 		Resumable: d.conv != nil && d.conv.Seeded,
 		Started:   d.started, Ended: d.cfg.Now(),
 	}

@@ -14,28 +14,41 @@ import (
 
 // turn is the turn under way, or the last one.
 type turn struct {
-	number      int64
-	id          string
-	active      bool // asked for and not ended
-	told        bool // turn.started was emitted
-	interrupted bool // we asked for its end
-	status      string
-	problem     gjson.Result // the error of its end, or the last one that it told
-	text        string       // of its last message
-	broken      time.Time    // when the server told of a system error
+	number  int64
+	id      string // as we know it
+	target  string // as the server calls it, where it has said that this differs
+	active  bool   // asked for and not ended
+	told    bool   // turn.started was emitted
+	begun   bool   // the server says that it runs: only then can it be interrupted
+	halt    halt
+	status  string
+	problem gjson.Result // the error of its end, or the last one that it told
+	text    string       // of its last message
+	broken  time.Time    // when the server told of a system error
 }
 
 func (t *turn) running() bool { return t.active }
+
+// current is the id that the server takes for the running turn.
+func (t *turn) current() string {
+	if t.target != "" {
+		return t.target
+	}
+	return t.id
+}
 
 // runTurn makes one turn. nil means that it completed with an answer.
 func (d *driver) runTurn(p session.Prompt) error {
 	if err := d.savePrompt(p); err != nil {
 		return session.Failf(wire.CauseState, "%v", err)
 	}
-	d.turn = turn{number: int64(p.Turn), active: true}
+	if err := d.settle(); err != nil {
+		return err
+	}
+	d.turn = &turn{number: int64(p.Turn), active: true}
 	d.turns = d.turn.number
 	d.clocks.Turn(true)
-	if err := d.startTurn(p.Text); err != nil {
+	if err := d.startTurn(p); err != nil {
 		return err
 	}
 	for d.turn.active {
@@ -48,12 +61,18 @@ func (d *driver) runTurn(p session.Prompt) error {
 
 // startTurn returns when the turn is known to run, or has ended already: its end may
 // come before the answer to its start.
-func (d *driver) startTurn(text string) error {
-	c := d.send(methodTurnStart, d.turnParams(text))
-	number := d.turn.number
-	c.then = func(result gjson.Result) {
-		if d.turn.number == number { // a late answer is none of the next turn's
-			d.turnBegan(result.Get("turn.id").Str)
+func (d *driver) startTurn(p session.Prompt) error {
+	c := d.send(methodTurnStart, d.turnParams(p))
+	if p.Letter != nil {
+		d.inbox.Sent(p.Letter)
+	}
+	t := d.turn
+	c.then = func(result gjson.Result, err error) {
+		if id := result.Get("turn.id").Str; err == nil && d.turn == t { // a late answer is none of the next turn's
+			d.turnBegan(id)
+		}
+		if p.Letter != nil {
+			d.letterStarted(p.Letter, result.Get("turn.id").Str, err)
 		}
 	}
 	err := d.until(func() bool { return c.done || !d.turn.active }, c.method, d.cfg.ReadTimeout)
@@ -65,6 +84,7 @@ func (d *driver) startTurn(text string) error {
 	case errors.As(err, &refused):
 		d.turn.active = false
 		d.clocks.Turn(false)
+		d.inbox.End()
 		return session.Failf(wire.CauseProtocol, "%v", refused)
 	case err != nil:
 		return err
@@ -81,18 +101,22 @@ func (d *driver) savePrompt(p session.Prompt) error {
 	return state.WriteFile(path, []byte(p.Text))
 }
 
-func (d *driver) turnParams(text string) map[string]any {
-	params := map[string]any{
-		"threadId": d.thread,
-		"input":    []map[string]string{{"type": "text", "text": text}},
+func (d *driver) turnParams(p session.Prompt) map[string]any {
+	params := map[string]any{"threadId": d.thread, "input": textInput(p.Text)}
+	if p.Letter != nil {
+		params["clientUserMessageId"] = p.Letter.ClientID
 	}
 	if e := d.cfg.Thread.Effort; e != "" {
 		params["effort"] = e
 	}
-	if p := d.cfg.Thread.TurnPolicy; p != nil {
-		params["sandboxPolicy"] = p
+	if policy := d.cfg.Thread.TurnPolicy; policy != nil {
+		params["sandboxPolicy"] = policy
 	}
 	return params
+}
+
+func textInput(text string) []map[string]string {
+	return []map[string]string{{"type": "text", "text": text}}
 }
 
 // turnBegan takes the id of the turn, from the answer or from turn/started.
@@ -103,6 +127,10 @@ func (d *driver) turnBegan(id string) {
 	d.turn.id, d.turn.told = id, true
 	d.em.Turn(id)
 	d.em.Emit(wire.EventTurnStarted, &wire.Turn{Number: d.turn.number}, nil)
+	if d.turn.halt.wanted {
+		d.interrupt()
+	}
+	d.inbox.Begin(d.thread, id)
 }
 
 // turnEnded takes turn/completed.
@@ -128,6 +156,9 @@ func (d *driver) turnEnded(p gjson.Result, raw string) {
 		Number: d.turn.number, Status: wire.Text(d.turn.status), DurationMS: number(t.Get("durationMs")),
 	}, []byte(raw))
 	d.em.Turn("")
+	d.inbox.End()
+	d.turn.halt.ended(d, d.turn.status == "interrupted")
+	d.withdrawAsks()
 }
 
 func lastMessage(items gjson.Result) string {
@@ -166,6 +197,12 @@ func (d *driver) judge() error {
 	case "failed":
 		return d.turn.failure(d)
 	case "interrupted":
+		if end := d.turn.halt.end; end != nil {
+			if d.queued = d.inbox.Next(); d.queued != nil {
+				return nil
+			}
+			return end
+		}
 		return session.Failf(wire.CauseProvider, "app-server interrupted the turn by itself")
 	}
 	return session.Failf(wire.CauseProtocol, "the turn ended with the unknown status %q", d.turn.status)

@@ -23,6 +23,7 @@ type Clocks struct {
 	Limits Limits
 
 	last               time.Time
+	step               time.Duration
 	total, turn, stall time.Duration
 	inTurn             bool
 }
@@ -44,12 +45,12 @@ func (c *Clocks) Advance(now time.Time) *Ending {
 	if c.last.IsZero() {
 		c.last = now
 	}
-	step := min(max(0, now.Sub(c.last)), 2*Tick)
+	c.step = min(max(0, now.Sub(c.last)), 2*Tick)
 	c.last = now
-	c.total += step
-	c.stall += step
+	c.total += c.step
+	c.stall += c.step
 	if c.inTurn {
-		c.turn += step
+		c.turn += c.step
 	}
 	switch l := c.Limits; {
 	case passed(c.total, l.Total):
@@ -61,6 +62,9 @@ func (c *Clocks) Advance(now time.Time) *Ending {
 	}
 	return nil
 }
+
+// Step returns what the last Advance has added, for other clocks of the session.
+func (c *Clocks) Step() time.Duration { return c.step }
 
 func passed(d, limit time.Duration) bool { return limit > 0 && d >= limit }
 

@@ -18,8 +18,10 @@ type Result struct {
 	Model     wire.Model
 	Peer      *wire.Peer
 	Resumable bool
-	Started   time.Time
-	Ended     time.Time
+	// Undelivered are the ids of the requests that nobody has read.
+	Undelivered []string
+	Started     time.Time
+	Ended       time.Time
 }
 
 // Outcome makes the outcome record of r and, where the final text is too long for
@@ -42,7 +44,9 @@ func (p Place) Outcome(r Result) (*wire.Outcome, error) {
 		Resumable:  r.Resumable,
 		RetryAt:    wire.At(r.End.RetryAt),
 		Peer:       r.Peer,
-		Workspace:  p.Ref(),
+
+		Undelivered: r.Undelivered,
+		Workspace:   p.Ref(),
 	}
 	if r.End.Category != "" {
 		o.Error = &wire.OutcomeError{Category: r.End.Category, Message: r.End.Message, Detail: wire.Text(r.End.Detail)}

@@ -25,6 +25,8 @@ type Prompt struct {
 	Kind string // PromptFull, PromptContinuation
 	Text string
 	Turn int // from 1
+	// Letter is the request that Text came with, nil where it is the plan's own.
+	Letter *Letter
 }
 
 // Plan says which turns a run makes.
@@ -45,35 +47,57 @@ type Plan struct {
 	Recheck func(context.Context) (*wire.Issue, error)
 	// Warn hears of a Recheck that did not work.
 	Warn func(err error)
+	// Queued returns the next text that somebody has sent to start a turn, or nil. A
+	// nil Queued is never called.
+	Queued func() *Letter
 }
 
 // Run makes turns until one fails, the issue needs no more, or the limit is reached.
-// A turn's own result counts before the limit does. seeded says that the session
-// has the full prompt already.
+// A turn's own result counts before the limit does. Queued texts come before the
+// plan's own and do not count towards the limit: each was asked for by somebody who
+// watches. seeded says that the session has the full prompt already.
 func (p *Plan) Run(ctx context.Context, seeded bool, turn func(Prompt) error) *Ending {
-	for n := 1; ; n++ {
-		prompt := Prompt{PromptContinuation, p.Continue, n}
-		if n == 1 {
-			prompt = p.First(seeded)
-		}
+	prompt, own := p.First(seeded), 1
+	for n := 2; ; n++ {
 		if err := turn(prompt); err != nil {
 			return EndingOf(err)
 		}
-		if end := p.after(ctx, n); end != nil {
-			return end
+		l := p.queued()
+		if l == nil {
+			end := p.after(ctx, own)
+			if end != nil && end.Outcome != wire.Succeeded {
+				return end
+			}
+			// Reading the issue takes its time, in which a text may have come.
+			if l = p.queued(); l == nil && end != nil {
+				return end
+			}
 		}
+		if l != nil {
+			prompt = Prompt{PromptContinuation, l.Request.Text, n, l}
+			continue
+		}
+		prompt = Prompt{PromptContinuation, p.Continue, n, nil}
+		own++
 	}
+}
+
+func (p *Plan) queued() *Letter {
+	if p.Queued == nil {
+		return nil
+	}
+	return p.Queued()
 }
 
 // First is the prompt of the first turn.
 func (p *Plan) First(seeded bool) Prompt {
 	if seeded && !p.Given {
-		return Prompt{PromptContinuation, p.Continue, 1}
+		return Prompt{PromptContinuation, p.Continue, 1, nil}
 	}
-	return Prompt{PromptFull, p.Full, 1}
+	return Prompt{PromptFull, p.Full, 1, nil}
 }
 
-// after decides whether turn n was the last one.
+// after decides whether the plan's own turn n was the last one.
 func (p *Plan) after(ctx context.Context, n int) *Ending {
 	done := func(by string) *Ending { return &Ending{Outcome: wire.Succeeded, FinishedBy: by} }
 	switch {

@@ -1,7 +1,8 @@
 // Package session is what all harnesses share: where a session works (Place), its
 // events and outcome on stdout and in the log (Emitter), how it ends (Ending), its
-// clocks (Clocks), its token counts (Meter), the turns it makes (Plan) and the file
-// that lets a later run go on with it (Conversation).
+// clocks (Clocks), its token counts (Meter), the turns it makes (Plan), the mailbox
+// through which it is steered (Inbox) and the file that lets a later run go on with it
+// (Conversation).
 //
 // It does not know any agent's protocol, starts no agent and keeps no run.json:
 // internal/codex and its siblings speak to the peers, internal/run owns runs.

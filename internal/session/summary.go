@@ -106,6 +106,8 @@ func describe(name string, members any) string {
 		return m.Approval.Status + ": " + m.Approval.Title
 	case *wire.InputChange:
 		return "the agent asks: " + string(m.Request.Questions)
+	case *wire.Steer:
+		return strings.TrimSuffix(fmt.Sprintf("%s %s: %s", m.Kind, m.Request, m.Reason), ": ")
 	case *wire.Notice:
 		return m.Message
 	case *wire.PeerNotice:

@@ -1,5 +1,6 @@
 // Package codex is the command os-codex: it turns flags, WORKFLOW.md and workspace
-// records into sessions of internal/codex, and their outcomes into an exit status.
+// records into sessions of internal/codex, and their outcomes into an exit status. Its
+// verb send puts a request into the mailbox of such a session.
 //
 // The protocol is in internal/codex, runs and locks are in internal/run.
 package codex
@@ -28,6 +29,9 @@ func Main(env *cli.Env) int { return cli.Main("os-codex", env, start) }
 func start(ctx context.Context, env *cli.Env) error {
 	if len(env.Args) > 0 && env.Args[0] == "rehearse" {
 		return rehearse.Run(ctx, env, env.Args[1:])
+	}
+	if len(env.Args) > 0 && env.Args[0] == "send" {
+		return send(ctx, env, env.Args[1:])
 	}
 	o, err := parse(env.Args)
 	if err != nil {

@@ -28,9 +28,14 @@ func TestHelp(t *testing.T) {
 	if !errors.As(err, &out) {
 		t.Fatalf("--help: %v", err)
 	}
-	golden := filepath.Join("testdata", "help", "os-codex.golden")
+	checkGolden(t, "os-codex", out.Text)
+}
+
+func checkGolden(t *testing.T, name, text string) {
+	t.Helper()
+	golden := filepath.Join("testdata", "help", name+".golden")
 	if *update {
-		if err := os.WriteFile(golden, []byte(out.Text), 0o644); err != nil {
+		if err := os.WriteFile(golden, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -38,8 +43,8 @@ func TestHelp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out.Text != string(want) {
-		t.Errorf("help is not %s; run go test -update and look at the difference:\n%s", golden, out.Text)
+	if text != string(want) {
+		t.Errorf("help is not %s; run go test -update and look at the difference:\n%s", golden, text)
 	}
 }
 
@@ -68,6 +73,9 @@ func TestParse(t *testing.T) {
 			allow, set := o.splitEnv()
 			return reflect.DeepEqual(allow, []string{"A"}) && reflect.DeepEqual(set, map[string]string{"B": "c=d", "E": ""})
 		}},
+		{"--approvals mailbox --approval-wait 5s", func(o *options) bool {
+			return o.approvals == approval.Mailbox && o.approvalWait == 5*time.Second && o.inputWait == defaultWait
+		}},
 		{"--tools a --tools b", func(o *options) bool { return len(o.tools) == 2 && o.given["tools"] }},
 	}
 	for _, tt := range tests {
@@ -81,7 +89,7 @@ func TestParse(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	for _, args := range [][]string{
 		{"two", "words"}, {""}, {" "}, {"--prompt-file", "f", "x"}, {"--approvals", "always"}, {"--max-turns", "0"},
-		{"--timeout", "-1s"}, {"--config", "novalue"}, {"--config", "=x"}, {"--approval-policy", "{bad"}, {"--env", "=x"},
+		{"--timeout", "-1s"}, {"--input-wait", "-1s"}, {"--config", "novalue"}, {"--config", "=x"}, {"--approval-policy", "{bad"}, {"--env", "=x"},
 		{"--resume", ""}, {"--nonsense"},
 	} {
 		_, err := parse(args)

@@ -16,6 +16,7 @@ import (
 	"ostoolkit/internal/session"
 	"ostoolkit/internal/state"
 	"ostoolkit/internal/toolbox"
+	"ostoolkit/internal/watch"
 	"ostoolkit/internal/wire"
 	"ostoolkit/internal/workflow"
 )
@@ -48,6 +49,9 @@ func (c *command) config(place session.Place, em *session.Emitter) (codex.Config
 		Thread:       c.thread(place),
 		Resume:       o.resume,
 		Approvals:    o.approvals,
+		ApprovalWait: o.approvalWait,
+		InputWait:    o.inputWait,
+		Watch:        watching(c.env),
 		Deltas:       o.deltas,
 		StartTimeout: codex.StartTimeout(w.Codex.ReadTimeout),
 		ReadTimeout:  w.Codex.ReadTimeout,
@@ -61,6 +65,12 @@ func (c *command) config(place session.Place, em *session.Emitter) (codex.Config
 			}
 		},
 	}, nil
+}
+
+// watching says how a mailbox is watched. OS_WATCH=off is for machines whose watchers
+// are few or do not work.
+func watching(env *cli.Env) watch.Options {
+	return watch.Options{Forbid: env.Getenv("OS_WATCH") == "off"}
 }
 
 // plan says which turns are made with which texts.

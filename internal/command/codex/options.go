@@ -29,6 +29,8 @@ type options struct {
 	stall          time.Duration
 	grace          time.Duration
 	approvals      approval.Policy
+	approvalWait   time.Duration
+	inputWait      time.Duration
 	tools          []string
 	env            []string
 	raw            bool
@@ -48,17 +50,18 @@ type options struct {
 
 var usage = cli.Usage{
 	Name:     "os-codex",
-	Synopsis: []string{"[flags] [PROMPT | -]", "rehearse [flags]"},
+	Synopsis: []string{"[flags] [PROMPT | -]", "send [flags] TARGET [TEXT | -]", "rehearse [flags]"},
 	About: `
 Drives one session of the Codex app-server and prints its events and its outcome, one
 JSON record a line. With a PROMPT ("-": from standard input) it works in --cwd.
 Without one it reads workspace records from standard input and makes a session for
 each, with the prompt of WORKFLOW.md.`,
-	Verbs: [][2]string{{"rehearse", "a stand-in for the app-server that asks no model"}},
+	Verbs: [][2]string{{"send", "a text or a request for a session that runs"}, {"rehearse", "a stand-in for the app-server that asks no model"}},
 	Examples: `
 os-codex 'fix the failing test'
 os-poll --ready | os-workspace run -- os-codex
 os-codex --max-turns 5 --continue 'go on until make test passes' 'port it to Go 1.26'
+os-codex send ABC-1 'write the test first'
 os-codex 'say hello' | jq -r 'select(.type=="outcome").final_text'`,
 	Statuses: []int{cli.StatusOK, cli.StatusFailed, cli.StatusInputRequired, cli.StatusStalled, cli.StatusTimedOut,
 		cli.StatusBudgetExceeded, cli.StatusCancelled, cli.StatusUsage, cli.StatusData, cli.StatusNoInput, cli.StatusUnavailable,
@@ -69,12 +72,17 @@ os-codex 'say hello' | jq -r 'select(.type=="outcome").final_text'`,
 	},
 }
 
+// defaultWait is how long a person may take to answer the agent.
+const defaultWait = 30 * time.Minute
+
 // parse reads the command line. It is pure.
 func parse(args []string) (*options, error) {
 	o := &options{}
 	fs := usage.Flags()
 	o.addShared(fs)
-	approvals := fs.String("approvals", "policy", "what the agent is told when it asks for leave: `policy|accept|decline`")
+	approvals := fs.String("approvals", "policy", "`who` answers when the agent asks for leave, and what: policy, accept, decline, mailbox")
+	fs.DurationVar(&o.approvalWait, "approval-wait", defaultWait, "with --approvals mailbox, wait `D` for the answer to an approval (0: no limit)")
+	fs.DurationVar(&o.inputWait, "input-wait", defaultWait, "with --approvals mailbox, wait `D` for the answer to a question (0: no limit)")
 	fs.StringVar(&o.command, "command", "", "the `COMMAND` that starts the app-server (default \"codex app-server\")")
 	fs.StringVar(&o.sandbox, "sandbox", "", "the agent's `sandbox`: read-only, workspace-write, danger-full-access")
 	policy := fs.String("approval-policy", "", "when Codex asks for leave: untrusted, on-request, never, or a JSON `object`")
@@ -160,7 +168,7 @@ func parseOverrides(pairs []string) (map[string]any, error) {
 
 // check validates what flags alone can tell, and takes the PROMPT.
 func (o *options) check(rest []string) error {
-	for name, d := range map[string]time.Duration{"timeout": o.timeout, "turn-timeout": o.turnTimeout, "stall": o.stall, "grace": o.grace} {
+	for name, d := range map[string]time.Duration{"timeout": o.timeout, "turn-timeout": o.turnTimeout, "stall": o.stall, "grace": o.grace, "approval-wait": o.approvalWait, "input-wait": o.inputWait} {
 		if d < 0 {
 			return wrong("--%s %v is negative", name, d)
 		}

@@ -1,0 +1,102 @@
+package codex
+
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"ostoolkit/internal/session"
+)
+
+// halt is what is under way to end a turn early.
+type halt struct {
+	wanted  bool // its end is asked for
+	sent    bool // and the server was told; once, unless it could not do it yet
+	early   bool // it was told before it had said that the turn runs
+	granted bool // the server does it
+	letters []*session.Letter
+	end     *session.Ending // of the run, where no text waits to start the next turn
+}
+
+// interrupt asks the server, once, to end the turn. A turn that has no id yet, or that
+// the server has not begun, is ended as soon as it can be.
+func (d *driver) interrupt() {
+	t := d.turn
+	t.halt.wanted = true
+	if !t.active || t.halt.sent || t.id == "" {
+		return
+	}
+	t.halt.sent, t.halt.early = true, !t.begun
+	c := d.send(methodInterrupt, map[string]string{"threadId": d.thread, "turnId": t.current()})
+	c.then = func(_ gjson.Result, err error) { d.interruptAnswered(t, err) }
+}
+
+func (d *driver) interruptAnswered(t *turn, err error) {
+	found := staleTurn(err)
+	switch {
+	case err == nil:
+		t.halt.granted = true
+		t.halt.accept(d)
+	case !t.active: // it has ended by itself
+	case found != "" && t.target == "":
+		t.target, t.halt.sent = found, false
+		d.interrupt()
+	case strings.Contains(err.Error(), noActiveTurn) && t.halt.early:
+		t.halt.sent = false // turnRuns asks again, or has been here already
+		if t.begun {
+			d.interrupt()
+		}
+	default:
+		t.halt.refuse(d, err.Error())
+	}
+}
+
+// turnRuns takes the server's word that the turn runs.
+func (d *driver) turnRuns(id string) {
+	d.turn.begun = true
+	d.turnBegan(id)
+	if d.turn.halt.wanted {
+		d.interrupt()
+	}
+}
+
+// Interrupt implements session.Steered.
+func (d *driver) Interrupt(l *session.Letter) {
+	if !d.turn.active {
+		d.inbox.Refused(l, "no turn runs")
+		return
+	}
+	h := &d.turn.halt
+	h.letters, h.end = append(h.letters, l), l.Ending()
+	d.inbox.Sent(l)
+	d.interrupt()
+	if h.granted {
+		h.accept(d)
+	}
+}
+
+// Stop implements session.Steered.
+func (d *driver) Stop(end *session.Ending) { d.fail(end) }
+
+func (h *halt) accept(d *driver) {
+	for _, l := range h.letters {
+		d.inbox.Accepted(l, d.turn.id)
+	}
+	h.letters = nil
+}
+
+func (h *halt) refuse(d *driver, reason string) {
+	for _, l := range h.letters {
+		d.inbox.Refused(l, reason)
+	}
+	h.letters, h.end = nil, nil
+}
+
+// ended settles the requests at the end of the turn, whose answer may come later.
+func (h *halt) ended(d *driver, interrupted bool) {
+	if interrupted {
+		h.accept(d)
+		return
+	}
+	h.refuse(d, "the turn ended by itself")
+}
