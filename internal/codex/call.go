@@ -117,6 +117,7 @@ func (d *driver) answer(f *frame) {
 
 // handle deals with one line of the server.
 func (d *driver) handle(f *frame) {
+	defer d.flush()
 	if f.stray != "" {
 		d.stray(f)
 		return
@@ -129,6 +130,14 @@ func (d *driver) handle(f *frame) {
 		d.answer(f)
 	default:
 		d.notified(f)
+	}
+}
+
+// flush writes the pieces of items that were held back, once no frame waits behind
+// them.
+func (d *driver) flush() {
+	if len(d.frames) == 0 {
+		d.em.Flush()
 	}
 }
 

@@ -26,12 +26,13 @@ type conn struct {
 	broken  chan error // why the writer gave up; holds one
 	quit    chan struct{}
 	trace   *tracer
+	skim    *skimmer // nil: every frame counts
 	done    sync.WaitGroup
 	shut    bool // no more writes
 }
 
-func newConn(in, out *os.File, trace *tracer) *conn {
-	c := &conn{in: in, out: out, trace: trace,
+func newConn(in, out *os.File, trace *tracer, skim *skimmer) *conn {
+	c := &conn{in: in, out: out, trace: trace, skim: skim,
 		frames: make(chan frame, frameQueue), writes: make(chan []byte, writeQueue),
 		broken: make(chan error, 1), quit: make(chan struct{})}
 	c.done.Go(c.read)
@@ -49,6 +50,9 @@ func (c *conn) read() {
 			return // the end of the stream, or close
 		}
 		c.trace.frame("out", line.Bytes)
+		if c.skim.drop(line.Bytes) {
+			continue
+		}
 		select {
 		case c.frames <- parseFrame(line):
 		case <-c.quit:

@@ -128,7 +128,7 @@ func (c *Config) start(argv []string, log *os.File) (*peer, error) {
 	if err != nil {
 		return nil, errors.Join(err, ourIn.Close(), ourOut.Close())
 	}
-	conn := newConn(ourIn, ourOut, newTracer(c.Trace, c.Now))
+	conn := newConn(ourIn, ourOut, newTracer(c.Trace, c.Now), c.skimmer())
 	return &peer{conn: conn, child: child, log: log.Name()}, closed
 }
 
@@ -216,4 +216,12 @@ func countLines(path string) (int, error) {
 			return n, err
 		}
 	}
+}
+
+// skimmer is nil where deltas are printed.
+func (c *Config) skimmer() *skimmer {
+	if c.Deltas {
+		return nil
+	}
+	return &skimmer{}
 }

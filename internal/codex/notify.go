@@ -14,7 +14,9 @@ import (
 func (d *driver) notified(f *frame) {
 	p := f.params()
 	if t := p.Get("threadId"); t.Type == gjson.String && t.Str != d.thread {
-		d.pass(f.method, p, f.raw)
+		if d.cfg.Deltas || !isDelta(f.method) {
+			d.pass(f.method, p, f.raw)
+		}
 		return
 	}
 	if progress(f.method) {
@@ -69,16 +71,16 @@ func (d *driver) delta(f *frame, p gjson.Result) {
 		d.pass(f.method, p, f.raw)
 	case !d.cfg.Deltas:
 	case f.method == "item/agentMessage/delta":
-		d.em.Emit(wire.EventMessageDelta, &wire.Item{Item: text(p.Get("itemId")), Text: p.Get("delta").Str}, []byte(f.raw))
+		d.em.EmitPiece(wire.EventMessageDelta, &wire.Item{Item: text(p.Get("itemId")), Text: p.Get("delta").Str}, []byte(f.raw))
 	case f.method == "item/commandExecution/outputDelta":
-		d.em.Emit(wire.EventCommandOutput, &wire.Command{Item: text(p.Get("itemId")), Output: bounded(p.Get("delta").Str)}, []byte(f.raw))
+		d.em.EmitPiece(wire.EventCommandOutput, &wire.Command{Item: text(p.Get("itemId")), Output: bounded(p.Get("delta").Str)}, []byte(f.raw))
 	default:
 		d.pass(f.method, p, f.raw)
 	}
 }
 
 func isDelta(method string) bool {
-	return strings.HasPrefix(method, "item/") && strings.HasSuffix(strings.ToLower(method), "delta")
+	return strings.HasPrefix(method, "item/") && (strings.HasSuffix(method, "delta") || strings.HasSuffix(method, "Delta"))
 }
 
 // pass hands a notification on as it is.

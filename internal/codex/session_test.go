@@ -116,7 +116,7 @@ func (w *world) dial(t testing.TB, script func(*server)) (*peer, error) {
 		_ = theirOut.Close()
 		_ = theirIn.Close()
 	}()
-	return &peer{conn: newConn(ourIn, ourOut, newTracer(w.cfg.Trace, w.cfg.Now))}, nil
+	return &peer{conn: newConn(ourIn, ourOut, newTracer(w.cfg.Trace, w.cfg.Now), w.cfg.skimmer())}, nil
 }
 
 func (w *world) run(t testing.TB, ctx context.Context) *wire.Outcome {

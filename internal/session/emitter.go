@@ -38,7 +38,15 @@ type Emitter struct {
 	last    *wire.Event
 	sick    bool // the log cannot be written any more
 	copier  *copier
+	held    []byte    // whole lines that are still to be written
+	since   time.Time // when the oldest of them was made
 }
+
+// Bounds of what EmitPiece holds back.
+const (
+	maxHeld  = 64 << 10
+	holdTime = 10 * time.Millisecond
+)
 
 // NewEmitter returns the Emitter of one session. Close ends it.
 func NewEmitter(p Place, out Output) (*Emitter, error) {
@@ -85,9 +93,38 @@ func (e *Emitter) Turn(id string) {
 func (e *Emitter) Emit(name string, members any, raw []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.add(name, members, raw)
+	e.flush()
+}
+
+// EmitPiece is Emit for a piece of an item while more of the peer's frames wait: it
+// may be written together with those that follow. The caller must Flush before it
+// waits for the peer.
+func (e *Emitter) EmitPiece(name string, members any, raw []byte) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	at := e.add(name, members, raw)
+	if len(e.held) >= maxHeld || at.Sub(e.since) >= holdTime {
+		e.flush()
+	}
+}
+
+// Flush writes what EmitPiece has held back.
+func (e *Emitter) Flush() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.flush()
+}
+
+// add makes an event, numbers it and puts its line behind those that are held.
+func (e *Emitter) add(name string, members any, raw []byte) time.Time {
+	now := e.out.Now()
+	if len(e.held) == 0 {
+		e.since = now
+	}
 	e.seq++
 	ev := &wire.Event{
-		Time:       wire.At(e.out.Now()),
+		Time:       wire.At(now),
 		Seq:        e.seq,
 		RunID:      e.place.RunID,
 		IssueID:    issueID(e.place.Workspace),
@@ -101,18 +138,29 @@ func (e *Emitter) Emit(name string, members any, raw []byte) {
 	if e.out.Raw && json.Valid(raw) {
 		ev.Raw = raw
 	}
-	line, err := wire.Marshal(ev)
-	if err != nil { // over the limit of a record
+	var err error
+	if e.held, err = wire.Append(e.held, ev); err != nil { // over the limit of a record
 		notice := &wire.Notice{Code: "too_large", Message: fmt.Sprintf("%s: %v", name, err)}
 		ev.Event, ev.Members, ev.Raw = wire.EventWarning, notice, nil
 		ev.Summary = Summarize(notice.Message, nil)
-		if line, err = wire.Marshal(ev); err != nil {
+		if e.held, err = wire.Append(e.held, ev); err != nil {
 			e.out.Warn("event %d: %v", ev.Seq, err)
 		}
 	}
+	e.held = append(e.held, '\n')
 	e.last = ev
-	e.write(line)
 	e.tell(ev)
+	return now
+}
+
+func (e *Emitter) flush() {
+	if len(e.held) == 0 {
+		return
+	}
+	e.write(e.held)
+	if e.held = e.held[:0]; cap(e.held) > 2*maxHeld {
+		e.held = nil // one large record must not stay for the whole session
+	}
 }
 
 // Outcome writes the last record of the session.
@@ -123,7 +171,8 @@ func (e *Emitter) Outcome(o *wire.Outcome) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.write(line)
+	e.flush()
+	e.write(append(line, '\n'))
 	return nil
 }
 
@@ -134,8 +183,8 @@ func (e *Emitter) Last() *wire.Event {
 	return e.last
 }
 
+// write takes whole lines. The copier keeps a copy of what it is given.
 func (e *Emitter) write(line []byte) {
-	line = append(line, '\n')
 	var err error
 	switch {
 	case e.copier == nil:

@@ -291,3 +291,56 @@ func TestOutcomeCutsTheFinalText(t *testing.T) {
 		t.Errorf("outcome %+v", out)
 	}
 }
+
+// writes keeps each Write apart.
+type writes []string
+
+func (w *writes) Write(p []byte) (int, error) {
+	*w = append(*w, string(p))
+	return len(p), nil
+}
+
+func TestPiecesShareAWrite(t *testing.T) {
+	var out writes
+	now := epoch
+	p := testPlace(t)
+	p.Log = nil // stdout is the log
+	o := testOutput(&out)
+	o.Now = func() time.Time { return now }
+	e, err := NewEmitter(p, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	piece := func(text string) { e.EmitPiece(wire.EventMessageDelta, &wire.Item{Text: text}, nil) }
+	wrote := func(when string, want ...int) { // lines of each write since the last look
+		t.Helper()
+		var got []int
+		for _, w := range out {
+			got = append(got, strings.Count(w, "\n"))
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: writes of %d lines, want %d", when, got, want)
+		}
+		out = nil
+	}
+	piece("a")
+	piece("b")
+	wrote("while more waits")
+	e.Flush()
+	e.Flush()
+	wrote("at a flush", 2)
+	piece("c")
+	e.Emit(wire.EventMessage, &wire.Item{Text: "whole"}, nil)
+	wrote("with another event", 2)
+	piece("d")
+	now = now.Add(holdTime)
+	piece("e")
+	wrote("after the hold time", 2)
+	piece(strings.Repeat("x", maxHeld))
+	wrote("over the bound", 1)
+	piece("f")
+	if err := e.Outcome(&wire.Outcome{RunID: "r1", Outcome: wire.Succeeded}); err != nil {
+		t.Fatal(err)
+	}
+	wrote("before the outcome", 1, 1)
+}

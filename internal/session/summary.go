@@ -45,6 +45,9 @@ func suspicious(text string) bool { return strings.ContainsAny(text, "=:") }
 // oneLine drops terminal escapes and turns runs of blanks and control characters
 // into single spaces.
 func oneLine(text string) string {
+	if text = strings.TrimSpace(text); plain(text) {
+		return text
+	}
 	var b strings.Builder
 	gap := false
 	for _, r := range stripEscapes(text) {
@@ -59,6 +62,16 @@ func oneLine(text string) string {
 		b.WriteRune(r)
 	}
 	return b.String()
+}
+
+// plain reports whether text is one line of ASCII already, its words one blank apart.
+func plain(text string) bool {
+	for i := 0; i < len(text); i++ {
+		if c := text[i]; c < ' ' || c > '~' || c == ' ' && text[i-1] == ' ' {
+			return false
+		}
+	}
+	return true
 }
 
 var escapes = regexp.MustCompile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[@-Z\\\\^_])")

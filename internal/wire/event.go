@@ -30,19 +30,7 @@ func (*Event) kind() string { return "event" }
 // MarshalJSON implements json.Marshaler: the members follow the common ones in the
 // same object.
 func (e *Event) MarshalJSON() ([]byte, error) {
-	type plain Event
-	head, err := Encode((*plain)(e))
-	if err != nil || e.Members == nil {
-		return head, err
-	}
-	tail, err := Encode(e.Members)
-	if err != nil {
-		return nil, err
-	}
-	if !bytes.HasPrefix(tail, []byte("{")) || len(tail) == len("{}") {
-		return head, nil
-	}
-	return append(append(head[:len(head)-1], ','), tail[1:]...), nil
+	return e.appendMembers([]byte("{"))
 }
 
 // UnmarshalJSON implements json.Unmarshaler. Members becomes the whole object as

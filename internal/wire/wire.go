@@ -89,22 +89,7 @@ func Encode(v any) ([]byte, error) {
 
 // Marshal returns the line of rec, without its LF.
 func Marshal(rec Record) ([]byte, error) {
-	if u, ok := rec.(*Unknown); ok {
-		return u.Raw, nil
-	}
-	body, err := Encode(rec)
-	if err != nil {
-		return nil, fmt.Errorf("encode %s record: %w", rec.kind(), err)
-	}
-	head := fmt.Sprintf(`{"v":%d,"type":%q`, Version, rec.kind())
-	if len(body) > 2 {
-		head += ","
-	}
-	line := append([]byte(head), body[1:]...)
-	if len(line) >= MaxRecord {
-		return nil, fmt.Errorf("%s record of %d bytes is over the limit of %d", rec.kind(), len(line), MaxRecord)
-	}
-	return line, nil
+	return Append(nil, rec)
 }
 
 // Unknown is a line whose type is not one of ours.
