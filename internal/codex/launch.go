@@ -223,5 +223,5 @@ func (c *Config) skimmer() *skimmer {
 	if c.Deltas {
 		return nil
 	}
-	return &skimmer{}
+	return &skimmer{now: c.Now}
 }

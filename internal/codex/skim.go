@@ -13,6 +13,7 @@ const skimEvery = 50 * time.Millisecond
 // skimmer passes over most of the deltas in a session that does not print them. What
 // is left of them tells that the turn moves on. It belongs to the reading goroutine.
 type skimmer struct {
+	now    func() time.Time
 	thread string // of the last delta that was let through
 	at     time.Time
 }
@@ -23,7 +24,7 @@ func (s *skimmer) drop(line []byte) bool {
 	if s == nil || !isDelta(gjson.GetBytes(line, "method").Str) {
 		return false
 	}
-	thread, now := gjson.GetBytes(line, "params.threadId").Str, time.Now()
+	thread, now := gjson.GetBytes(line, "params.threadId").Str, s.now()
 	if thread == s.thread && now.Sub(s.at) < skimEvery {
 		return true
 	}
