@@ -1,5 +1,5 @@
-// Command os-workspace prepares, supervises and finds per-issue folders. It reads
-// issue records on its standard input and prints workspace or outcome records; see
+// Command os-workspace prepares, supervises, finds and removes per-issue folders.
+// It reads issue records on its standard input and prints workspace or outcome records; see
 // os-workspace(1).
 package main
 

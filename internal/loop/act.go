@@ -1,8 +1,11 @@
 package loop
 
 import (
+	"context"
+	"sync"
 	"time"
 
+	"ostoolkit/internal/cli"
 	"ostoolkit/internal/schedule"
 	"ostoolkit/internal/wire"
 )
@@ -91,17 +94,31 @@ func (d *driver) watch(w *worker) {
 }
 
 // remove takes a folder away. What speaks against it is for people: the folder stays.
+// It is not given up at our own end, which comes right after it where nothing else is
+// left to do, unless that has to be at once; the next os-loop tries again then.
 func (d *driver) remove(a schedule.Remove) {
 	limit := d.hookLimit()
 	d.tasks.Go(func() {
-		r, err := d.programs.ask(d.ctx, limit, nil, "os-workspace", "remove", "--workflow", d.programs.workflow, "--", a.Identifier)
+		ctx, cancel := context.WithCancel(context.WithoutCancel(d.ctx))
+		var watch sync.WaitGroup
+		watch.Go(func() {
+			select {
+			case <-d.Hurry:
+				cancel()
+			case <-ctx.Done():
+			}
+		})
+		defer watch.Wait()
+		defer cancel()
+		r, err := d.programs.ask(ctx, limit, nil, "os-workspace", "remove", "--workflow", d.programs.workflow, "--", a.Identifier)
+		defer r.close()
 		switch {
-		case d.ctx.Err() != nil:
+		case ctx.Err() != nil:
 		case err != nil:
 			d.Warn("remove the workspace of %s: %v", a.Identifier, err)
+		case r.exit.Status() == cli.StatusNoInput: // it is gone already
 		case !r.exit.Success():
 			d.Warn("the workspace of %s stays: %s", a.Identifier, r.reason())
 		}
-		r.close()
 	})
 }

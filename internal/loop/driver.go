@@ -61,7 +61,7 @@ func newDriver(c Config) *driver {
 		cancel:    cancel,
 		inbox:     make(chan note),
 	}
-	d.programs = &programs{dir: c.Workflow.Dir, environ: c.Environ, workflow: c.Workflow.Path, warn: c.Warn}
+	d.programs = newPrograms(&d.Config)
 	d.printer = newPrinter(c.Stdout, c.Warn)
 	d.publisher = publisher{path: c.path(StateFile)}
 	return d
@@ -73,6 +73,9 @@ func (d *driver) open() error {
 		if err := state.MakeDir(dir); err != nil {
 			return err
 		}
+	}
+	if err := d.keep(d.Workflow); err != nil {
+		return stateError(err)
 	}
 	if err := d.printer.open(d.path(LogFile)); err != nil {
 		return err
@@ -173,7 +176,7 @@ func (d *driver) apply(f schedule.Fact) {
 		f := d.queue[0]
 		d.queue = d.queue[1:]
 		if r, ok := f.(schedule.Reloaded); ok {
-			d.flow = r.Workflow
+			f = d.adopt(r)
 		}
 		for _, a := range d.scheduler.Apply(d.Now(), f) {
 			d.act(a)

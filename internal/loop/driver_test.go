@@ -38,6 +38,7 @@ func newBench(t *testing.T, programs map[string]string) *bench {
 	dir := t.TempDir()
 	b := &bench{t: t, dir: dir, flow: workflow.Defaults(workflow.Options{Home: dir, Temp: dir, Dir: dir}, dir)}
 	b.flow.Path = filepath.Join(dir, "WORKFLOW.md")
+	b.flow.Name, b.flow.Text = b.flow.Path, []byte("x")
 	b.flow.Tracker.Kind = "exec" // no board to watch
 	b.write("WORKFLOW.md", "x")
 	for name, text := range programs {

@@ -37,7 +37,7 @@ func (d *driver) newRun(a schedule.Start) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	argv := []string{"os-workspace", "run", "--workflow", d.programs.workflow, "--grace", d.Schedule.Grace.String(), "--"}
+	argv := []string{"os-workspace", "run", "--workflow", d.flow.Path, "--grace", d.Schedule.Grace.String(), "--"}
 	w.launch = &launch{record: append(line, '\n'), argv: append(argv, harness...)}
 	return w, nil
 }

@@ -84,6 +84,7 @@ func (c *Config) path(name ...string) string {
 const (
 	StateFile = "state.json"    // what the scheduler last knew
 	LogFile   = "events.ndjson" // what it printed
+	copyFile  = "workflow.md"   // the text of the last good workflow
 	runsDir   = "runs"          // what the supervisors of this loop read and print
 	holdsDir  = "holds"
 )

@@ -14,6 +14,7 @@ import (
 
 	"ostoolkit/internal/cli"
 	"ostoolkit/internal/proc"
+	"ostoolkit/internal/schedule"
 	"ostoolkit/internal/wire"
 	"ostoolkit/internal/workflow"
 )
@@ -25,7 +26,8 @@ const (
 	maxReason = 4 << 10
 )
 
-// programs runs the other commands and waits for them. Safe for concurrent use.
+// programs runs the other commands and waits for them, except the supervisors of runs.
+// Safe for concurrent use.
 type programs struct {
 	dir      string
 	environ  []string
@@ -34,6 +36,17 @@ type programs struct {
 
 	mu   sync.Mutex
 	told string // the warnings that were passed on last
+}
+
+// newPrograms returns programs that read the copy of the workflow where there is one:
+// the file may be in the middle of an edit.
+func newPrograms(c *Config) *programs {
+	p := &programs{dir: c.Workflow.Dir, environ: c.Environ, workflow: c.Workflow.Path, warn: c.Warn}
+	if c.Schedule.Mode != schedule.PlanOnly {
+		p.workflow = c.path(copyFile)
+		p.environ = proc.Environ(c.Environ, nil, c.Workflow.Environ())
+	}
+	return p
 }
 
 // reply is what a program left. Its output lies in a file without a name.

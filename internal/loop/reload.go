@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ostoolkit/internal/schedule"
+	"ostoolkit/internal/state"
 	"ostoolkit/internal/watch"
 	"ostoolkit/internal/workflow"
 )
@@ -103,6 +104,28 @@ func (d *driver) load() schedule.Fact {
 		return schedule.ConfigBroken{Message: err.Error()}
 	}
 	return schedule.Reloaded{Workflow: flow}
+}
+
+// adopt makes a workflow that passed its checks the one that counts. Without the copy
+// the programs would go on by the old one, so that it is not taken.
+func (d *driver) adopt(r schedule.Reloaded) schedule.Fact {
+	if err := d.keep(r.Workflow); err != nil {
+		return schedule.ConfigBroken{Message: err.Error()}
+	}
+	d.flow = r.Workflow
+	return r
+}
+
+// keep copies the text of a workflow for the programs that read the tracker and settle
+// runs: they go on by it, whatever becomes of the file itself.
+func (d *driver) keep(flow *workflow.Workflow) error {
+	if d.Schedule.Mode == schedule.PlanOnly {
+		return nil
+	}
+	if err := state.WriteFile(d.path(copyFile), flow.Text); err != nil {
+		return fmt.Errorf("keep a copy of the workflow: %w", err)
+	}
+	return nil
 }
 
 // Usable refuses a workflow that loads but would take every issue for an ended one, or

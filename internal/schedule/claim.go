@@ -25,6 +25,7 @@ type claim struct {
 	lost   bool          // remembered, and not in the tracker any more
 	done   bool          // had its run in a mode that gives each issue one
 	noted  bool          // its run goes on although something blocks the issue now
+	gone   bool          // its folder was to be removed, and it had no run since
 }
 
 // run is one run under way.
@@ -95,7 +96,7 @@ func (c *claim) loop(event, reason string) wire.Loop {
 func (s *Scheduler) start(issue *wire.Issue, route wire.Route) {
 	c := s.claimFor(issue)
 	resume := c.resume()
-	c.run = &run{attempt: c.rec.Attempt, route: route}
+	c.run, c.gone = &run{attempt: c.rec.Attempt, route: route}, false
 	c.waiting, c.unread, c.noted = false, false, false
 	c.rec.DueAt = wire.Time{}
 	c.rec.Lifetime.Runs++
@@ -178,7 +179,8 @@ func (s *Scheduler) complete(c *claim, reason string) {
 		c.rec.Attempt, c.rec.Reason, c.rec.Streak, c.rec.Fingerprints = nil, "", 0, nil
 		s.release(c, reason)
 	}
-	if c.rec.Lifetime.Runs > 0 && s.cfg.Workflow.Workspace.RemoveTerminal {
+	if c.rec.Lifetime.Runs > 0 && s.cfg.Workflow.Workspace.RemoveTerminal && !c.gone {
+		c.gone = true
 		s.act(Remove{IssueID: c.id, Identifier: c.identifier})
 	}
 }

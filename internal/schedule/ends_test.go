@@ -135,13 +135,42 @@ func TestL18NoContinuationOfAnEndedIssue(t *testing.T) {
 	}
 }
 
-func removed(w *world, key string) bool {
+// An answer that was under way at the end tells the same once more.
+func TestAFolderIsRemovedOnce(t *testing.T) {
+	cfg := schedule.Config{Workflow: flow()}
+	cfg.Workflow.Workspace.RemoveTerminal = true
+	w := board(t, cfg, issue("A-1"))
+	w.move("A-1", "Done")
+	w.pass(cfg.Workflow.Polling.Interval)
+	w.slow = true
+	w.pass(cfg.Workflow.Polling.Interval)
+	w.end("A-1", outcome(wire.Succeeded))
+	w.slow = false
+	w.apply(w.pending...)
+	w.pass(time.Hour)
+	if n := removals(w, "A-1"); n != 1 {
+		t.Fatalf("removed %d times", n)
+	}
+	w.move("A-1", "Todo")
+	w.pass(cfg.Workflow.Polling.Interval)
+	w.wantStarted("A-1 A-1")
+	w.move("A-1", "Done")
+	w.pass(cfg.Workflow.Polling.Interval)
+	w.end("A-1", outcome(wire.Succeeded))
+	if n := removals(w, "A-1"); n != 2 {
+		t.Fatalf("removed %d times after a second life", n)
+	}
+}
+
+func removed(w *world, key string) bool { return removals(w, key) > 0 }
+
+func removals(w *world, key string) (n int) {
 	for _, a := range w.actions {
 		if r, ok := a.(schedule.Remove); ok && r.Identifier == key {
-			return true
+			n++
 		}
 	}
-	return false
+	return n
 }
 
 func TestSessionIsTakenUpExceptAfterAFullContext(t *testing.T) {

@@ -29,7 +29,9 @@ type Lock struct {
 }
 
 // Acquire takes the lock at path, making the file where there is none. It waits at
-// most a second and then returns an error that matches ErrBusy.
+// most a second and then returns an error that matches ErrBusy. So does a file that
+// was moved away while we waited, as the removal of a workspace does with its state:
+// the next comer locks another file.
 func Acquire(ctx context.Context, path string) (*Lock, error) {
 	f, err := openPlain(path, os.O_RDWR|os.O_CREATE)
 	if err != nil {
@@ -39,7 +41,18 @@ func Acquire(ctx context.Context, path string) (*Lock, error) {
 		_ = f.Close() // it was never locked
 		return nil, err
 	}
+	if !isAt(f, path) {
+		_ = f.Close() // nobody else can find this file
+		return nil, fmt.Errorf("lock %q: it was moved away: %w", path, ErrBusy)
+	}
 	return &Lock{file: f}, nil
+}
+
+// isAt tells whether path still names the open file.
+func isAt(f *os.File, path string) bool {
+	open, err1 := f.Stat()
+	named, err2 := os.Lstat(path)
+	return err1 == nil && err2 == nil && os.SameFile(open, named)
 }
 
 // AcquireDir takes the lock on the folder dir itself, which leaves nothing in it. It

@@ -109,6 +109,9 @@ func (r Root) Issue(key string) Dir { return Dir(filepath.Join(string(r), "issue
 // Issues returns the folder that holds all of them.
 func (r Root) Issues() string { return filepath.Join(string(r), "issues") }
 
+// Removed returns the folder that keeps the state folders of removed workspaces.
+func (r Root) Removed() string { return filepath.Join(string(r), "removed") }
+
 // Loop returns os-loop's own folder.
 func (r Root) Loop() string { return filepath.Join(string(r), "loop") }
 

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -165,6 +166,44 @@ func TestReadJSONRefuses(t *testing.T) {
 	if err := state.ReadJSON(filepath.Join(dir, "none"), &v); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
 	}
+}
+
+// Whoever waits for a lock must not get that of a folder that has been moved away.
+func TestLockOfAMovedFolder(t *testing.T) {
+	root := t.TempDir()
+	dir := filepath.Join(root, "dir")
+	path := filepath.Join(dir, "lock")
+	if err := state.MakeDir(dir); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		lock, err := state.Acquire(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waited := make(chan error)
+		go func() {
+			late, err := state.Acquire(t.Context(), path)
+			waited <- errors.Join(err, late.Release())
+		}()
+		synctest.Wait() // it has the file open
+		if err := errors.Join(os.Rename(dir, filepath.Join(root, "moved")), state.MakeDir(dir)); err != nil {
+			t.Fatal(err)
+		}
+		now, err := state.Acquire(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lock.Release(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-waited; !errors.Is(err, state.ErrBusy) {
+			t.Errorf("the waiting one got %v", err)
+		}
+		if err := now.Release(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestLockKeepsOthersOut(t *testing.T) {

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -17,6 +18,9 @@ const fileName = "WORKFLOW.md"
 // variable names the workflow in the environment.
 const variable = "OS_WORKFLOW"
 
+// dirVariable names the folder that stands in for the file's own.
+const dirVariable = "OS_WORKFLOW_DIR"
+
 // maxFile and maxFrontMatter bound what is read, in bytes: the YAML parser needs
 // time that grows with the square of its input.
 const (
@@ -30,6 +34,8 @@ type Options struct {
 	Home      string                      // what ~ stands for; "": not known
 	Temp      string                      // where the default workspace root lies; "": /tmp
 	Dir       string                      // the working directory, absolute; "": that of the process
+	Base      string                      // what relative paths and commands are relative to, absolute; "": the file's own folder
+	Name      string                      // what a file that is a copy is called in messages, absolute; "": its own path
 }
 
 // Find returns the workflow to load: flag, else OS_WORKFLOW, else dir/WORKFLOW.md.
@@ -61,9 +67,13 @@ func Load(path string, o Options) (*Workflow, []Warning, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r := newReader(abs, shown(abs, o.Dir), o)
+	r := newReader(abs, shown(cmp.Or(o.Name, abs), o.Dir), o)
 	w, err := r.load(text)
-	return w, r.warnings, err
+	if err != nil {
+		return nil, r.warnings, err
+	}
+	w.Name, w.Text, w.Warnings = cmp.Or(o.Name, abs), text, r.warnings
+	return w, r.warnings, nil
 }
 
 // Defaults returns what holds without a file, for work in dir, which is absolute.

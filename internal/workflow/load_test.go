@@ -98,7 +98,7 @@ func TestEmptyFrontMatterIsDefaults(t *testing.T) {
 	for _, front := range []string{"", "# nothing yet", "agent:", "agent: {}", "codex: ~"} {
 		w := mustLoad(t, front)
 		want := Defaults(Options{Temp: "/var/tmp"}, w.Dir)
-		want.Path, want.Prompt = w.Path, w.Prompt
+		want.Path, want.Name, want.Text, want.Prompt = w.Path, w.Name, w.Text, w.Prompt
 		if !reflect.DeepEqual(w, want) {
 			t.Errorf("%q:\n got %+v\nwant %+v", front, w, want)
 		}

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -24,7 +25,7 @@ func newReader(file, path string, o Options) *reader {
 	if o.Temp == "" {
 		o.Temp = "/tmp"
 	}
-	return &reader{file: file, path: path, dir: filepath.Dir(file), opts: o}
+	return &reader{file: file, path: path, dir: cmp.Or(o.Base, filepath.Dir(file)), opts: o}
 }
 
 // wrong returns an error about the file as a whole.

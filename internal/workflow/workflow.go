@@ -10,8 +10,11 @@ import "time"
 
 // Workflow is one loaded file with all defaults filled in.
 type Workflow struct {
-	Path string // absolute; "" where defaults stand without a file
-	Dir  string // what relative paths and commands are relative to
+	Path     string    // absolute; "" where defaults stand without a file
+	Name     string    // absolute; what people and hooks call it: Path, unless that is a copy of another file
+	Dir      string    // what relative paths and commands are relative to
+	Text     []byte    // the file as it was read
+	Warnings []Warning // those of Load
 
 	Tracker   Tracker
 	Polling   Polling

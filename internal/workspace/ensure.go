@@ -67,10 +67,17 @@ func (s *Store) Ensure(ctx context.Context, p Place, logs func(hook string) stri
 	return created, results, state.WriteJSON(p.Dir.IssueFile(), m)
 }
 
-// forget takes the success of after_create back where the folder was removed by hand.
-// It is on disk before the folder is there again: if we are killed in between, an empty
-// folder must not look ready.
+// forget takes the success of after_create back where the folder was removed by hand,
+// and finishes a removal that was cut off. It is on disk before the folder is there
+// again: if we are killed in between, an empty folder must not look ready.
 func (s *Store) forget(p Place, m *Manifest) error {
+	if m != nil && !m.RemovingAt.IsZero() {
+		if err := s.clear(p.Dir, m); err != nil {
+			return err
+		}
+		m.RemovingAt, m.BeforeRemove = wire.Time{}, nil
+		return state.WriteJSON(p.Dir.IssueFile(), m)
+	}
 	if m == nil || m.AfterCreateDoneAt.IsZero() {
 		return nil
 	}

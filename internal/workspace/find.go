@@ -15,6 +15,10 @@ import (
 // ErrNotFound is the error of a workspace that nobody made.
 var ErrNotFound = errors.New("no such workspace")
 
+// ErrElsewhere is the error of a workspace that was made in another root than the
+// store's. Only Remove takes it.
+var ErrElsewhere = errors.New("outside this root")
+
 // Entry is one workspace as it lies on disk, or why it cannot be read.
 type Entry struct {
 	Dir      state.Dir
@@ -48,7 +52,7 @@ func (s *Store) Entries() ([]Entry, error) {
 		case e.Err == nil && e.Manifest.Key != f.Name():
 			e.Err = &state.Refusal{Path: e.Dir.IssueFile(), Reason: fmt.Sprintf("is the manifest of key %q", e.Manifest.Key)}
 		case e.Err == nil && e.Manifest.Path != filepath.Join(s.root, e.Manifest.Key):
-			e.Err = &state.Refusal{Path: e.Dir.IssueFile(), Reason: fmt.Sprintf("speaks of the folder %q outside this root", e.Manifest.Path)}
+			e.Err = fmt.Errorf("%q speaks of the folder %q %w", e.Dir.IssueFile(), e.Manifest.Path, ErrElsewhere)
 		}
 		entries = append(entries, e)
 	}

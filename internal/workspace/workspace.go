@@ -68,8 +68,12 @@ func Open(c Config) (*Store, error) {
 	if err := s.checkRoots(); err != nil {
 		return nil, err
 	}
-	me := state.Owner{StateRoot: canonical, Host: c.Host, UID: c.UID, CreatedAt: wire.At(c.Now())}
-	return s, state.Claim(root, me)
+	return s, state.Claim(root, s.owner())
+}
+
+// owner is who we are to a workspace root.
+func (s *Store) owner() state.Owner {
+	return state.Owner{StateRoot: string(s.state), Host: s.config.Host, UID: s.config.UID, CreatedAt: wire.At(s.config.Now())}
 }
 
 // checkRoots refuses a state root that an agent could reach, or whose locks may not
@@ -119,6 +123,10 @@ type Manifest struct {
 	UpdatedAt         wire.Time `json:"updated_at"`
 	LastSeenAt        wire.Time `json:"last_seen_at"`
 	AfterCreateDoneAt wire.Time `json:"after_create_done_at"`
+	// RemovingAt says that the folder is being deleted: what is left of it is nobody's
+	// work any more.
+	RemovingAt   wire.Time   `json:"removing_at,omitzero"`
+	BeforeRemove *HookResult `json:"before_remove,omitempty"`
 }
 
 // Place is where an issue's work happens.

@@ -86,17 +86,8 @@ func check(ctx context.Context, env *cli.Env, _ string, args []string) error {
 }
 
 func (c *checker) workflow() {
-	home, err := c.env.Home()
-	if err != nil {
-		c.say("workflow", cli.StatusConfig, "%v", err)
-		return
-	}
-	_, warnings, err := workflow.Load(c.flow.Path, workflow.Options{LookupEnv: c.env.LookupEnv, Home: home, Dir: c.env.Dir})
-	if err == nil && len(warnings) > 0 {
-		err = errors.New(warnings[0].String())
-	}
-	if err != nil {
-		c.say("workflow", cli.StatusConfig, "%v", err)
+	if w := c.flow.Warnings; len(w) > 0 {
+		c.say("workflow", cli.StatusConfig, "%s", w[0])
 		return
 	}
 	c.say("workflow", cli.StatusOK, "%s", c.flow.Path)

@@ -12,7 +12,6 @@ import (
 	"ostoolkit/internal/cli"
 	"ostoolkit/internal/tracker"
 	"ostoolkit/internal/wire"
-	"ostoolkit/internal/workflow"
 )
 
 var checkUsage = cli.Usage{
@@ -61,24 +60,14 @@ func check(ctx context.Context, env *cli.Env, args []string) error {
 	if _, err := io.WriteString(env.Stdout, o.report(page)); err != nil {
 		return err
 	}
-	return o.verdict(env, page)
+	return o.verdict(page)
 }
 
 // verdict is the exit status: the workflow's faults before those of single cards.
-func (o *opened) verdict(env *cli.Env, page *tracker.Page) error {
-	if o.flow.Path != "" {
-		// Opening it printed the warnings; here they decide.
-		home, err := env.Home()
-		if err != nil {
-			return err
-		}
-		_, warnings, err := workflow.Load(o.flow.Path, workflow.Options{LookupEnv: env.LookupEnv, Home: home, Dir: env.Dir})
-		if err != nil {
-			return cli.Errorf(cli.StatusConfig, "%w", err)
-		}
-		if len(warnings) > 0 {
-			return cli.Errorf(cli.StatusConfig, "the workflow has %s without effect", count(len(warnings), "setting"))
-		}
+func (o *opened) verdict(page *tracker.Page) error {
+	// Opening it printed the warnings; here they decide.
+	if n := len(o.flow.Warnings); n > 0 {
+		return cli.Errorf(cli.StatusConfig, "the workflow has %s without effect", count(n, "setting"))
 	}
 	if len(page.Problems) > 0 {
 		return cli.Exit(cli.StatusData)

@@ -17,9 +17,12 @@ type config struct {
 	stateRoot   string
 	stateUnsafe bool
 	grace       time.Duration // run
+	followed    bool          // run: print the events too
 	argv        []string      // run: the harness
 	ref         string        // show: which workspace
 	field       string        // show: path, mailbox, state, run or "" for the record
+	refs        []string      // remove: which workspaces; none: those on standard input
+	force       bool          // remove
 }
 
 var commonStatuses = []int{cli.StatusOK, cli.StatusFailed, cli.StatusUsage, cli.StatusData, cli.StatusNoInput, cli.StatusState, cli.StatusTemporary, cli.StatusConfig}
@@ -27,8 +30,8 @@ var commonStatuses = []int{cli.StatusOK, cli.StatusFailed, cli.StatusUsage, cli.
 var topUsage = cli.Usage{
 	Name:     "os-workspace",
 	Synopsis: []string{"VERB [flags]"},
-	About: `Prepares, supervises and finds the folders in which agents work, one for each
-issue. Issue records come on standard input, workspace or outcome records go to
+	About: `Prepares, supervises, finds and removes the folders in which agents work, one for
+each issue. Issue records come on standard input, workspace or outcome records go to
 standard output.`,
 	Verbs: [][2]string{
 		{"run", "do everything for each issue on stdin: folder, lock, hooks, harness, outcome"},
@@ -37,6 +40,7 @@ standard output.`,
 		{"end", "end the run of each outcome on stdin: after_run"},
 		{"show", "print one workspace, or one of its paths"},
 		{"list", "print every workspace"},
+		{"remove", "delete folders in which no work would be lost, and put their state aside"},
 	},
 	Examples: `os-poll --ready | os-workspace run -- os-codex
 os-poll --ready --limit 1 | os-workspace ensure | os-workspace begin | os-codex | os-workspace end
@@ -113,6 +117,25 @@ whether its lock is held. A workspace that cannot be read is one message.`,
 		Statuses: commonStatuses,
 		Notes:    map[int]string{cli.StatusState: "a workspace cannot be read; the others were printed"},
 	},
+	"remove": {
+		Name:     "os-workspace remove",
+		Synopsis: []string{"[--force] [ISSUE...]"},
+		About: `Deletes the folder of each issue, named by its identifier in any letter case, its id
+or its key, or else of each record on standard input that has one. Before that it
+settles the last run and runs the before_remove hook; after it, state and logs are put
+aside under removed/ in the state root.
+
+A folder whose git tree has changes, files that git does not know, or commits that
+are nowhere else stays, unless --force is given. A run in flight is never disturbed.`,
+		Examples: `os-workspace remove ABC-1
+os-poll --terminal | os-workspace remove`,
+		Statuses: commonStatuses,
+		Notes: map[int]string{
+			cli.StatusNoInput:   "no such workspace, or an input file is missing",
+			cli.StatusState:     "work would be lost, or a workspace or state file cannot be used",
+			cli.StatusTemporary: "busy: a run is in flight",
+		},
+	},
 }
 
 // parse turns the arguments into a config. It reads nothing but them.
@@ -148,7 +171,10 @@ func (c *config) flags(usage *cli.Usage) *pflag.FlagSet {
 	switch c.verb {
 	case "run":
 		fs.SetInterspersed(false)
+		fs.BoolVar(&c.followed, "follow", false, "print the events of each run too, as they come")
 		fs.DurationVar(&c.grace, "grace", 10*time.Second, "how long CMD may take to stop; 2s later it is killed")
+	case "remove":
+		fs.BoolVar(&c.force, "force", false, "delete also what would be lost")
 	case "show":
 		for _, f := range showFields {
 			fs.Bool(f[0], false, f[1])
@@ -192,6 +218,8 @@ func (c *config) operands(rest []string) error {
 		return cli.WithHint(cli.Usagef("show wants one issue, not %d", len(rest)), "os-workspace list")
 	case c.verb == "show":
 		c.ref = rest[0]
+	case c.verb == "remove":
+		c.refs = rest
 	case len(rest) > 0:
 		return cli.Usagef("unexpected argument %q", rest[0])
 	}

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,6 +25,8 @@ func TestParse(t *testing.T) {
 		{"show ABC-1 --path", config{verb: "show", ref: "ABC-1", field: "path"}},
 		{"show --run ABC-1", config{verb: "show", ref: "ABC-1", field: "run"}},
 		{"list", config{verb: "list"}},
+		{"remove", config{verb: "remove"}},
+		{"remove A-1 --force -- -B", config{verb: "remove", force: true, refs: []string{"A-1", "-B"}}},
 	}
 	for _, tt := range tests {
 		got, err := parse(strings.Fields(tt.args))
@@ -43,7 +46,8 @@ func TestParse(t *testing.T) {
 
 func same(a, b config) bool {
 	return a.verb == b.verb && a.workflow == b.workflow && a.root == b.root && a.stateRoot == b.stateRoot &&
-		a.stateUnsafe == b.stateUnsafe && a.grace == b.grace && a.ref == b.ref && a.field == b.field
+		a.stateUnsafe == b.stateUnsafe && a.grace == b.grace && a.ref == b.ref && a.field == b.field &&
+		slices.Equal(a.refs, b.refs) && a.force == b.force
 }
 
 func TestParseRefuses(t *testing.T) {
@@ -69,7 +73,7 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, verb := range []string{"", "run", "ensure", "begin", "end", "show", "list"} {
+	for _, verb := range []string{"", "run", "ensure", "begin", "end", "show", "list", "remove"} {
 		_, err := parse(strings.Fields(verb + " --help"))
 		var out *cli.Output
 		if !errors.As(err, &out) {

@@ -179,6 +179,7 @@ func (c *command) supervise(ctx context.Context, life *run.Life, p workspace.Pla
 	if err := life.Prepare(ctx); err != nil {
 		return nil, err
 	}
+	c.follow(life)
 	return life.Supervise(ctx, run.Harness{
 		Argv: c.argv, Dir: c.env.Dir, Environ: c.env.Environ, Workflow: c.flow.Path,
 		Lock: lock, Grace: c.grace, Hurry: c.env.Hurry(),
@@ -227,6 +228,7 @@ func (c *command) finish(ctx context.Context, life *run.Life, out *wire.Outcome,
 	} else if cause != nil {
 		endErr = cli.Errorf(out.ExitStatus(), "issue %q: %w", out.Identifier, cause)
 	}
+	c.followedUp()
 	err := c.out.Write(out)
 	c.told = c.told || err == nil
 	if endErr == nil && (err == nil || errors.Is(err, cli.ErrStdoutClosed)) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -42,6 +43,8 @@ func execute(ctx context.Context, env *cli.Env) error {
 		return cmd.show()
 	case "list":
 		return cmd.list()
+	case "remove":
+		return cmd.remove(ctx)
 	case "ensure":
 		return cmd.each(ctx, cmd.ensure)
 	case "begin":
@@ -61,6 +64,8 @@ type command struct {
 	store *workspace.Store
 	out   *wire.Writer
 
+	follower *follower // of the present run; nil: none
+
 	told bool // an outcome was printed: it decides the status, also after a signal
 }
 
@@ -77,7 +82,7 @@ func open(c config, flow *workflow.Workflow, env *cli.Env) (*workspace.Store, er
 		Root: flow.Workspace.Root, StateRoot: flow.Workspace.StateRoot,
 		StateHome: env.Getenv("XDG_STATE_HOME"), Home: home,
 		Host: host, UID: os.Getuid(), Unsafe: c.stateUnsafe,
-		Hooks: flow.Hooks, Workflow: flow.Path, Environ: env.Environ, Now: env.Now,
+		Hooks: flow.Hooks, Workflow: flow.Name, Environ: env.Environ, Now: env.Now,
 	}
 	if c.root != "" {
 		config.Root = absolute(env.Dir, c.root)
@@ -202,10 +207,7 @@ func holder(lock string) string {
 
 // locked does something under the issue's lock.
 func (c *command) locked(ctx context.Context, p workspace.Place, do func(*state.Lock) error) error {
-	if err := p.Dir.Make(); err != nil {
-		return stateError(err)
-	}
-	lock, err := state.Acquire(ctx, p.Dir.Lock())
+	lock, err := lockOf(ctx, p.Dir)
 	if errors.Is(err, state.ErrBusy) {
 		return stateError(fmt.Errorf("issue %q is %w%s", p.Issue.Identifier, state.ErrBusy, holder(p.Dir.Lock())))
 	}
@@ -217,4 +219,18 @@ func (c *command) locked(ctx context.Context, p workspace.Place, do func(*state.
 		err = do(lock)
 	}
 	return errors.Join(stateError(err), stateError(lock.Release()))
+}
+
+// lockOf takes the lock of an issue, whose folder is made where it is missing. A remove
+// may take that away before we have the lock.
+func lockOf(ctx context.Context, dir state.Dir) (lock *state.Lock, err error) {
+	for range 3 {
+		if err := dir.Make(); err != nil {
+			return nil, err
+		}
+		if lock, err = state.Acquire(ctx, dir.Lock()); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return lock, err
 }
