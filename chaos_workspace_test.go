@@ -48,7 +48,15 @@ hooks:
 wait $!
 `,
 	"agent.sh": `exec 9>>agent.lock
-flock -n 9 || { echo "$OS_RUN_ID" >> "$TRIAL/overlap"; exit 1; }
+if ! flock -n 9; then
+	echo "$OS_RUN_ID" >> "$TRIAL/overlap"
+	for p in /proc/[0-9]*; do
+		if ls -l $p/fd 2> /dev/null | grep -q "$PWD/agent.lock"; then
+			echo "$p $(tr '\0' ' ' < $p/cmdline) $(tr '\0' '\n' < $p/environ | grep OS_RUN_ID) $(grep State $p/status)" >> "$TRIAL/overlap"
+		fi
+	done
+	exit 1
+fi
 sleep 0.$1$(($$ % 10))
 `,
 }

@@ -160,12 +160,13 @@ func sweep(ctx context.Context, match func(func(string) string) bool) ([]Process
 	return h.run(ctx)
 }
 
-// execPatience bounds the wait for processes that are in the middle of an exec. It takes
-// far less, unless the program comes from a file system that hangs.
-const execPatience = time.Second
+// patience bounds the wait for processes that are in the middle of an exec or on their
+// way out. It takes far less, unless the machine is starved or a file system hangs.
+const patience = 10 * time.Second
 
 // findMarked returns the living processes among the candidates whose environment
-// matches. One that is in the middle of an exec has none for a moment: it is asked again.
+// matches. One that is in the middle of an exec, or on its way out, shows none for a
+// moment: it is asked again, until it does or is gone.
 func findMarked(ctx context.Context, candidate func(pid int) bool, match func(func(string) string) bool) (found []Process, err error) {
 	var blank []int
 	look := func(pid int) {
@@ -174,7 +175,7 @@ func findMarked(ctx context.Context, candidate func(pid int) bool, match func(fu
 		}
 		env, ok := environOf(pid)
 		switch {
-		case !ok && inExec(pid):
+		case !ok && between(pid):
 			blank = append(blank, pid)
 		case ok && match(env):
 			if s, ok := readStat(pid); ok && !s.dead {
@@ -183,7 +184,7 @@ func findMarked(ctx context.Context, candidate func(pid int) bool, match func(fu
 		}
 	}
 	err = eachPid(look)
-	ctx, cancel := context.WithTimeout(ctx, execPatience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()

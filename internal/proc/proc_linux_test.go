@@ -360,3 +360,25 @@ func TestHoldersAfterTheLockersDeath(t *testing.T) {
 		t.Errorf("after the unlock: %v, %v", none, err)
 	}
 }
+
+// A process on its way out has no environment any more and may still hold a lock: a
+// sweep must not take it for somebody else's.
+func TestParseStatTellsExiting(t *testing.T) {
+	line := func(state, flags string) string {
+		return "7 (a) b) " + state + " 1 7 7 0 -1 " + flags + " 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0" + strings.Repeat(" 0", 28)
+	}
+	for _, tt := range []struct {
+		state, flags  string
+		exiting, dead bool
+	}{
+		{"S", "4194304", false, false},
+		{"D", "4194308", true, false},
+		{"R", "4", true, false},
+		{"Z", "4194308", false, true},
+	} {
+		s, ok := parseStat(line(tt.state, tt.flags))
+		if !ok || s.exiting != tt.exiting || s.dead != tt.dead || s.Name != "a) b" || s.Started != "4711" {
+			t.Errorf("state %s, flags %s: %+v, %t", tt.state, tt.flags, s, ok)
+		}
+	}
+}

@@ -18,9 +18,14 @@ type stat struct {
 	parent, group, session int
 	dead                   bool // a zombie without a living thread
 
-	memory bool   // a zombie and a thread of the kernel have none
-	envEnd string // the address where its environment ends; "0": it has none yet
+	exiting bool   // it runs no more, but may still hold its files and locks
+	memory  bool   // a zombie and a thread of the kernel have none
+	envEnd  string // the address where its environment ends; "0": it has none yet
 }
+
+// pfExiting is PF_EXITING of the kernel: the process is on its way out. It gives its
+// memory back before its files.
+const pfExiting = 0x4
 
 func readStat(pid int) (stat, bool) {
 	text, err := readProc(procPath(pid, "stat"))
@@ -36,7 +41,7 @@ func parseStat(text string) (stat, bool) {
 	if open < 1 || end < open {
 		return stat{}, false
 	}
-	const state, parent, group, session, threads, start, memory, envEnd = 0, 1, 2, 3, 17, 19, 20, 48
+	const state, parent, group, session, flags, threads, start, memory, envEnd = 0, 1, 2, 3, 6, 17, 19, 20, 48
 	f := strings.Fields(text[end+1:])
 	if len(f) <= start {
 		return stat{}, false
@@ -56,6 +61,11 @@ func parseStat(text string) (stat, bool) {
 		}
 		*field.to = n
 	}
+	bits, err := strconv.ParseUint(f[flags], 10, 64)
+	if err != nil {
+		return stat{}, false
+	}
+	s.exiting = bits&pfExiting != 0 && f[state] != "Z" && f[state] != "X"
 	// A leader whose other threads go on is shown as Z too.
 	s.dead = (f[state] == "Z" || f[state] == "X") && alive <= 1
 	if len(f) > envEnd {
@@ -173,12 +183,17 @@ func environOf(pid int) (func(string) string, bool) {
 	}, true
 }
 
-// inExec tells whether pid, whose environment was just now found empty, may have been
-// given new memory and not yet its environment. That it is empty for good is sure only
-// if the memory was the same before and after one more look. A process that does not
-// let us read gets no answer.
-func inExec(pid int) bool {
+// between tells whether pid, whose environment was just now found empty, is between
+// two states. It may be in an exec: it has been given new memory and not yet its
+// environment; that this is empty for good is sure only if the memory was the same
+// before and after one more look. Or it is on its way out: its memory is gone, and what
+// it holds, a lock of an agent, is not yet. A process that does not let us read gets no
+// answer.
+func between(pid int) bool {
 	before, ok := readStat(pid)
+	if ok && before.exiting {
+		return true
+	}
 	if !ok || before.dead || !before.memory {
 		return false
 	}
