@@ -62,13 +62,12 @@ var homes = map[string][]string{
 	"github.com/fsnotify/fsnotify": {"internal/watch"},
 	"github.com/google/shlex": {"internal/codex", "internal/codex/", "internal/toolbox", "internal/workflow", "internal/session",
 		"internal/run", "internal/loop", "internal/tracker/execcmd", "internal/command/"},
-	"github.com/google/renameio":            {"internal/state", "internal/tracker/folder"},
-	"github.com/osteele/liquid":             {"internal/workflow"},
-	"github.com/osteele/tuesday":            {"internal/workflow"}, // what liquid formats dates with
-	"github.com/goccy/go-yaml":              {"internal/workflow", "internal/tracker/folder"},
-	"github.com/santhosh-tekuri/jsonschema": {"internal/codex/schema"},
-	"github.com/coder/websocket":            {"internal/codex", "internal/openhands"},
-	"github.com/cenkalti/backoff":           {"internal/tracker", "internal/tracker/", "internal/openhands", "internal/command/poll"},
+	"github.com/google/renameio":  {"internal/state", "internal/tracker/folder"},
+	"github.com/osteele/liquid":   {"internal/workflow"},
+	"github.com/osteele/tuesday":  {"internal/workflow"}, // what liquid formats dates with
+	"github.com/goccy/go-yaml":    {"internal/workflow", "internal/tracker/folder"},
+	"github.com/coder/websocket":  {"internal/codex", "internal/openhands"},
+	"github.com/cenkalti/backoff": {"internal/codex", "internal/tracker", "internal/tracker/", "internal/openhands", "internal/command/poll"},
 	"golang.org/x/sys": {"internal/cli", "internal/proc", "internal/state", "internal/watch", "internal/run", "internal/session",
 		"internal/codex", "internal/workspace", "internal/tracker/folder"},
 	"golang.org/x/term": {"internal/cli", "internal/command/"},
@@ -80,6 +79,7 @@ var homes = map[string][]string{
 // testOnly are the modules of tests, on top of those above.
 var testOnly = []string{
 	"github.com/rogpeppe/go-internal", "go.uber.org/goleak", "pgregory.net/rapid", "github.com/vektah/gqlparser",
+	"github.com/santhosh-tekuri/jsonschema", // compiles its meta-schemas at start, 9 ms
 }
 
 // listed is what `go list -json` tells of a package.

@@ -187,11 +187,13 @@ func (d *driver) toolSpecs() []map[string]any {
 	}
 	var specs []map[string]any
 	for _, s := range d.cfg.Tools.Specs() {
-		specs = append(specs, map[string]any{
-			"type": "function", "name": s.Name, "description": s.Description, "inputSchema": s.InputSchema,
-		})
+		specs = append(specs, toolSpec(s))
 	}
 	return specs
+}
+
+func toolSpec(s toolbox.Spec) map[string]any {
+	return map[string]any{"type": "function", "name": s.Name, "description": s.Description, "inputSchema": s.InputSchema}
 }
 
 // callTool runs a host-side tool beside the session, a few at a time.

@@ -15,6 +15,8 @@ import (
 // call is a request of ours.
 type call struct {
 	method string
+	params any
+	retry  retry
 	// then is what the answer brings about: a result, or a *rpcError or the word that
 	// the answer is none. It may be nil.
 	then   func(result gjson.Result, err error)
@@ -47,18 +49,24 @@ type notification struct {
 
 // send makes a request without waiting for its answer.
 func (d *driver) send(method string, params any) *call {
+	c := &call{method: method, params: params, retry: retry{limit: d.cfg.ReadTimeout}}
+	d.transmit(c)
+	return c
+}
+
+// transmit sends a request, or sends it again.
+func (d *driver) transmit(c *call) {
 	d.nextID++
-	c := &call{method: method}
 	d.calls[strconv.FormatInt(d.nextID, 10)] = c
-	if err := d.peer.conn.send(request{d.nextID, method, params}); err != nil {
+	if err := d.peer.conn.send(request{d.nextID, c.method, c.params}); err != nil {
 		d.fade(err.Error())
 	}
-	return c
 }
 
 // call makes a request and deals with all that happens until it is answered.
 func (d *driver) call(method string, params any, limit time.Duration) (gjson.Result, error) {
 	c := d.send(method, params)
+	c.retry.limit = limit
 	if err := d.until(func() bool { return c.done }, c.method, limit); err != nil {
 		return gjson.Result{}, err
 	}
@@ -100,19 +108,28 @@ func (d *driver) answer(f *frame) {
 		return
 	}
 	delete(d.calls, f.key())
-	c.done = true
-	result, refusal := f.body.Get("result"), f.body.Get("error")
-	switch {
-	case refusal.Exists() && refusal.Type != gjson.Null:
-		c.err = &rpcError{c.method, refusal.Get("code").Int(), refusal.Get("message").String(), refusal.Get("data")}
-	case result.Exists():
-		c.result = result
-	default:
-		c.err = session.Failf(wire.CauseProtocol, "the answer to %s has neither a result nor an error", c.method)
+	c.result, c.err = answered(c.method, f)
+	var refused *rpcError
+	if errors.As(c.err, &refused) && refused.code == codeOverloaded && d.again(c, refused.message) {
+		return
 	}
+	c.done = true
 	if c.then != nil {
 		c.then(c.result, c.err)
 	}
+}
+
+// answered reads the answer to one of our requests: its result, a *rpcError, or the word
+// that it is none.
+func answered(method string, f *frame) (gjson.Result, error) {
+	result, refusal := f.body.Get("result"), f.body.Get("error")
+	switch {
+	case refusal.Exists() && refusal.Type != gjson.Null:
+		return gjson.Result{}, &rpcError{method, refusal.Get("code").Int(), refusal.Get("message").String(), refusal.Get("data")}
+	case result.Exists():
+		return result, nil
+	}
+	return gjson.Result{}, session.Failf(wire.CauseProtocol, "the answer to %s has neither a result nor an error", method)
 }
 
 // handle deals with one line of the server.

@@ -39,11 +39,15 @@ type Config struct {
 	Emitter *session.Emitter
 	Plan    session.Plan
 	Limits  session.Limits
+	Budget  session.Budget
 	Route   *wire.Route
 
 	Launch Launch
 	Thread Thread
 	Resume string
+
+	Goal     string        // of the thread, whose server then makes turns by itself; "": none
+	GoalWait time.Duration // for the next turn of an active goal; 0: no limit
 
 	Approvals    approval.Policy
 	ApprovalWait time.Duration // for an answer through the mailbox; 0: no limit
@@ -57,11 +61,16 @@ type Config struct {
 	Grace        time.Duration // for a polite stop
 
 	Now   func() time.Time
-	Hurry <-chan struct{} // closed: stop now
-	Trace io.Writer       // nil: no trace of the frames
+	Slept func() time.Duration // see session.Suspension; nil: a suspend is not told
+	Hurry <-chan struct{}      // closed: stop now
+	Trace io.Writer            // nil: no trace of the frames
 	Warn  func(format string, args ...any)
 	// Sweep ends what outlived the app-server; nil does nothing.
 	Sweep func(context.Context)
+	// Schema says what an app-server of that version would not understand of our
+	// requests, "" for nothing; nil: it is not asked. It runs beside the session, which
+	// ends it by its context and never waits for its word.
+	Schema func(ctx context.Context, version string) string
 
 	dial func() (*peer, error) // tests: an app-server without a process
 }

@@ -28,6 +28,8 @@ type driver struct {
 	em     *session.Emitter
 	clocks session.Clocks
 	meter  session.Meter
+	budget session.Budget
+	asleep session.Suspension
 	ticker *time.Ticker
 
 	peer   *peer
@@ -61,9 +63,11 @@ type driver struct {
 	steers    int               // that are not answered
 	model     wire.Model
 	turn      *turn
+	goal      *goal // nil: the run has none
 	turns     int64
 	finalText string
 	limits    gjson.Result // the newest rate limits
+	login     login
 	end       *session.Ending
 	started   time.Time
 }
@@ -72,6 +76,8 @@ func newDriver(ctx context.Context, cfg Config) *driver {
 	d := &driver{
 		cfg: cfg, em: cfg.Emitter,
 		clocks:  session.Clocks{Limits: cfg.Limits},
+		budget:  cfg.Budget,
+		asleep:  session.Suspension{Slept: cfg.Slept},
 		ticker:  time.NewTicker(session.Tick),
 		stop:    ctx.Done(),
 		gone:    cfg.Emitter.Gone(),
@@ -83,6 +89,9 @@ func newDriver(ctx context.Context, cfg Config) *driver {
 		agent:   wire.Peer{Name: Harness},
 		model:   wire.Model{Requested: wire.Text(cfg.Thread.Model)},
 		started: cfg.Now(),
+	}
+	if cfg.Goal != "" {
+		d.goal = &goal{}
 	}
 	d.workCtx, d.endWork = context.WithCancel(context.WithoutCancel(ctx))
 	return d
@@ -111,7 +120,11 @@ func (d *driver) session(ctx context.Context) *session.Ending {
 	}
 	plan.Queued = d.nextQueued
 	plan.Warn = func(err error) { d.warn("recheck", err.Error()) }
-	return plan.Run(ctx, d.conv.Seeded, d.runTurn)
+	if d.goal == nil {
+		return plan.Run(ctx, d.conv.Seeded, d.runTurn)
+	}
+	plan.Again = true // until the goal has ended
+	return plan.Run(ctx, d.conv.Seeded, d.pursue)
 }
 
 func (d *driver) connect() error {
@@ -176,18 +189,30 @@ func (d *driver) fail(end *session.Ending) {
 
 // tick advances the clocks.
 func (d *driver) tick(now time.Time) {
+	d.slept()
 	if d.inbox.Asking() {
 		d.clocks.Progress()
 	}
-	if end := d.clocks.Advance(now); end != nil {
+	if end := d.clocks.Advance(now); end != nil && !d.doubtLogin(end, now) {
 		if end.Outcome == wire.Stalled {
 			d.em.Emit(wire.EventStalled, &wire.Notice{Message: end.Message}, nil)
 		}
 		d.fail(end)
 	}
-	d.inbox.Tick(d.clocks.Step())
-	if at := d.turn.broken; d.turn.running() && !at.IsZero() && now.Sub(at) > systemError {
-		d.fail(d.turn.failure(d))
+	step := d.clocks.Step()
+	d.inbox.Tick(step)
+	d.waitGoal(step)
+	if d.turn.running() && d.turn.broken {
+		if d.turn.ailing += step; d.turn.ailing > systemError {
+			d.fail(d.turn.failure(d))
+		}
+	}
+}
+
+// slept tells that the machine was suspended, which the clocks do not count.
+func (d *driver) slept() {
+	if gap := d.asleep.Since(); gap > 0 {
+		d.em.Emit(wire.EventSuspended, &wire.Notice{Message: fmt.Sprintf("the machine was suspended for %s", gap.Round(time.Second))}, nil)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 // defaultReset is when a rate limit is tried again that names no end.
 const defaultReset = 15 * time.Minute
 
+const wordUnauthorized = "unauthorized"
+
 // endingOf turns a turn's error into an ending. codexErrorInfo decides: a word, or an
 // object with one member that may hold the provider's HTTP status. What it does not
 // name is the provider's failure.
@@ -23,7 +25,7 @@ func endingOf(problem gjson.Result) *session.Ending {
 	}
 	word, status := errorInfo(problem.Get("codexErrorInfo"))
 	switch {
-	case word == "unauthorized" || status == 401:
+	case word == wordUnauthorized || status == 401:
 		end.Category = wire.CauseAuth
 	case status == 403:
 		end.Category = wire.CausePermission

@@ -27,8 +27,12 @@ func (d *driver) interrupt() {
 		return
 	}
 	t.halt.sent, t.halt.early = true, !t.begun
-	c := d.send(methodInterrupt, map[string]string{"threadId": d.thread, "turnId": t.current()})
+	c := d.send(methodInterrupt, d.interruptParams(t))
 	c.then = func(_ gjson.Result, err error) { d.interruptAnswered(t, err) }
+}
+
+func (d *driver) interruptParams(t *turn) map[string]string {
+	return map[string]string{"threadId": d.thread, "turnId": t.current()}
 }
 
 func (d *driver) interruptAnswered(t *turn, err error) {

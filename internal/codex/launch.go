@@ -47,6 +47,22 @@ func (l Launch) Argv() ([]string, error) {
 	return argv, nil
 }
 
+// Resolve is Argv with the program found, as an absolute path. Its errors are of the
+// type *session.Ending: a wrong command is a CauseConfig, a program that is not there
+// CauseUnavailable.
+func (l Launch) Resolve() ([]string, error) {
+	argv, err := l.Argv()
+	if err != nil {
+		return nil, session.Failf(wire.CauseConfig, "%v", err)
+	}
+	program, err := proc.LookPath(argv[0], l.Base, lookup(l.Env))
+	if err != nil {
+		return nil, session.Failf(wire.CauseUnavailable, "start codex: %v", err)
+	}
+	argv[0] = program
+	return argv, nil
+}
+
 // needsShell reports whether a command line means more than a list of words: an
 // operator, an expansion or a pattern outside quotes, or an assignment in front.
 func needsShell(command string) bool {
@@ -90,15 +106,10 @@ type peer struct {
 
 // launch starts the app-server in the workspace.
 func (c *Config) launch() (*peer, error) {
-	argv, err := c.Launch.Argv()
+	argv, err := c.Launch.Resolve()
 	if err != nil {
-		return nil, session.Failf(wire.CauseConfig, "%v", err)
+		return nil, err
 	}
-	program, err := proc.LookPath(argv[0], c.Launch.Base, lookup(c.Launch.Env))
-	if err != nil {
-		return nil, session.Failf(wire.CauseUnavailable, "start codex: %v", err)
-	}
-	argv[0] = program
 	log, err := os.OpenFile(c.Place.Run.PeerLog(), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, session.Failf(wire.CauseState, "open the app-server's log: %v", err)

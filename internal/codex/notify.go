@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"ostoolkit/internal/session"
 	"ostoolkit/internal/wire"
 )
 
@@ -24,7 +25,11 @@ func (d *driver) notified(f *frame) {
 	}
 	switch f.method {
 	case "turn/started":
-		if id := p.Get("turn.id").Str; d.turn.active && (d.turn.id == "" || d.turn.id == id) {
+		id := p.Get("turn.id").Str
+		if d.goal != nil && !d.turn.active && d.end == nil && id != d.turn.id {
+			d.newTurn()
+		}
+		if d.turn.active && (d.turn.id == "" || d.turn.id == id) {
 			d.turnRuns(id)
 			return
 		}
@@ -43,6 +48,12 @@ func (d *driver) notified(f *frame) {
 		d.tokens(p.Get("tokenUsage"), f.raw)
 	case "account/rateLimits/updated":
 		d.rateLimits(p.Get("rateLimits"), f.raw)
+	case "thread/goal/updated":
+		d.goalTold(p.Get("goal.status").Str)
+		d.pass(f.method, p, f.raw)
+	case "thread/goal/cleared":
+		d.goalTold("")
+		d.pass(f.method, p, f.raw)
 	case "error":
 		d.troubled(p, f.raw)
 	case "serverRequest/resolved":
@@ -108,7 +119,8 @@ func (d *driver) troubled(p gjson.Result, raw string) {
 	if !p.Get("willRetry").Bool() {
 		return
 	}
-	word, _ := errorInfo(e.Get("codexErrorInfo"))
+	word, status := errorInfo(e.Get("codexErrorInfo"))
+	d.retries(word == wordUnauthorized || status == 401)
 	message := e.Get("message").String()
 	if more := e.Get("additionalDetails").String(); more != "" {
 		message += ": " + more
@@ -117,8 +129,8 @@ func (d *driver) troubled(p gjson.Result, raw string) {
 }
 
 func (d *driver) threadStatus(p gjson.Result, raw string) {
-	if p.Get("status.type").Str == "systemError" && d.turn.active && d.turn.broken.IsZero() {
-		d.turn.broken = d.cfg.Now()
+	if p.Get("status.type").Str == "systemError" && d.turn.active {
+		d.turn.broken = true
 	}
 	d.pass("thread/status/changed", p, raw)
 }
@@ -131,6 +143,18 @@ func (d *driver) tokens(u gjson.Result, raw string) {
 	d.em.Emit(wire.EventUsage, &wire.Tokens{
 		Usage: d.meter.Own(), UsageTotal: d.meter.Total(), ContextWindow: number(u.Get("modelContextWindow")),
 	}, []byte(raw))
+	d.spend()
+}
+
+// spend holds what the run has used against its budget.
+func (d *driver) spend() {
+	warning, end := d.budget.Spend(d.meter.Own())
+	if warning != "" {
+		d.warn(session.CodeBudget, warning)
+	}
+	if end != nil {
+		d.fail(end)
+	}
 }
 
 func usage(u gjson.Result) *wire.Usage {

@@ -23,14 +23,12 @@ const (
 	methodInterrupt    = "turn/interrupt"
 	methodItemsList    = "thread/items/list"
 	methodThreadRead   = "thread/read"
+	methodAccountRead  = "account/read"
 )
 
 // open shakes hands and opens the thread.
 func (d *driver) open() error {
-	hello, err := d.call(methodInitialize, map[string]any{
-		"clientInfo":   map[string]string{"name": "os-codex", "version": cli.Version()},
-		"capabilities": map[string]bool{"experimentalApi": true}, // dynamicTools needs it
-	}, d.cfg.StartTimeout)
+	hello, err := d.call(methodInitialize, helloParams(), d.cfg.StartTimeout)
 	if err != nil {
 		return refusedStart(err)
 	}
@@ -39,6 +37,13 @@ func (d *driver) open() error {
 		d.fade(err.Error())
 	}
 	return d.openThread()
+}
+
+func helloParams() map[string]any {
+	return map[string]any{
+		"clientInfo":   map[string]string{"name": "os-codex", "version": cli.Version()},
+		"capabilities": map[string]bool{"experimentalApi": true}, // dynamicTools needs it
+	}
 }
 
 // serverVersion finds the version in "client/0.171.0 (Debian …)".
@@ -92,11 +97,7 @@ func (c *Config) candidate(old *session.Conversation) (id, reason string) {
 }
 
 func (d *driver) start(reason string) error {
-	params := d.cfg.threadParams()
-	if specs := d.toolSpecs(); len(specs) > 0 {
-		params["dynamicTools"] = specs
-	}
-	result, err := d.call(methodThreadStart, params, d.cfg.StartTimeout)
+	result, err := d.call(methodThreadStart, d.startParams(), d.cfg.StartTimeout)
 	if err != nil {
 		return refusedStart(err)
 	}
@@ -106,15 +107,26 @@ func (d *driver) start(reason string) error {
 }
 
 func (d *driver) resume(id string) (gjson.Result, error) {
-	params := d.cfg.threadParams()
-	params["threadId"] = id
-	params["excludeTurns"] = true
 	d.thread = id // its notifications may come before the answer
-	result, err := d.call(methodThreadResume, params, d.cfg.StartTimeout)
+	result, err := d.call(methodThreadResume, d.cfg.resumeParams(id), d.cfg.StartTimeout)
 	if err != nil {
 		d.thread = ""
 	}
 	return result, err
+}
+
+func (d *driver) startParams() map[string]any {
+	params := d.cfg.threadParams()
+	if specs := d.toolSpecs(); len(specs) > 0 {
+		params["dynamicTools"] = specs
+	}
+	return params
+}
+
+func (c *Config) resumeParams(id string) map[string]any {
+	params := c.threadParams()
+	params["threadId"], params["excludeTurns"] = id, true
+	return params
 }
 
 // threadParams is what thread/start and thread/resume have in common.
@@ -171,6 +183,7 @@ func (d *driver) opened(id string, result gjson.Result, event, reason string) er
 	if err := d.saveConversation(); err != nil {
 		return session.Failf(wire.CauseState, "%v", err)
 	}
+	d.checkSchema()
 	return nil
 }
 

@@ -48,9 +48,7 @@ func (d *driver) Steer(l *session.Letter) { d.steer(l, d.turn.current(), true) }
 func (d *driver) steer(l *session.Letter, turn string, again bool) {
 	try := l.Try
 	d.steers++
-	c := d.send(methodTurnSteer, map[string]any{
-		"threadId": d.thread, "expectedTurnId": turn, "input": textInput(l.Request.Text), "clientUserMessageId": l.ClientID,
-	})
+	c := d.send(methodTurnSteer, d.steerParams(l, turn))
 	c.then = func(result gjson.Result, err error) {
 		d.steers--
 		switch found := staleTurn(err); {
@@ -65,6 +63,12 @@ func (d *driver) steer(l *session.Letter, turn string, again bool) {
 		default:
 			d.notSteered(l, err)
 		}
+	}
+}
+
+func (d *driver) steerParams(l *session.Letter, turn string) map[string]any {
+	return map[string]any{
+		"threadId": d.thread, "expectedTurnId": turn, "input": textInput(l.Request.Text), "clientUserMessageId": l.ClientID,
 	}
 }
 
@@ -164,7 +168,7 @@ func (d *driver) history() (map[string]string, error) {
 		return nil, nil // an empty thread cannot be asked
 	}
 	seen := make(map[string]string)
-	params := map[string]any{"threadId": d.thread, "limit": historyPage}
+	params := d.itemsParams()
 	for {
 		page, err := d.call(methodItemsList, params, d.cfg.StartTimeout)
 		var refused *rpcError
@@ -185,9 +189,17 @@ func (d *driver) history() (map[string]string, error) {
 	}
 }
 
+func (d *driver) itemsParams() map[string]any {
+	return map[string]any{"threadId": d.thread, "limit": historyPage}
+}
+
+func (d *driver) wholeParams() map[string]any {
+	return map[string]any{"threadId": d.thread, "includeTurns": true}
+}
+
 // wholeHistory asks for all turns at once, for threads that are kept in the older way.
 func (d *driver) wholeHistory() (map[string]string, error) {
-	result, err := d.call(methodThreadRead, map[string]any{"threadId": d.thread, "includeTurns": true}, d.cfg.StartTimeout)
+	result, err := d.call(methodThreadRead, d.wholeParams(), d.cfg.StartTimeout)
 	if err != nil {
 		return nil, err
 	}

@@ -22,9 +22,10 @@ type turn struct {
 	begun   bool   // the server says that it runs: only then can it be interrupted
 	halt    halt
 	status  string
-	problem gjson.Result // the error of its end, or the last one that it told
-	text    string       // of its last message
-	broken  time.Time    // when the server told of a system error
+	problem gjson.Result  // the error of its end, or the last one that it told
+	text    string        // of its last message
+	broken  bool          // the server told of a system error
+	ailing  time.Duration // since then
 }
 
 func (t *turn) running() bool { return t.active }
@@ -45,11 +46,16 @@ func (d *driver) runTurn(p session.Prompt) error {
 	if err := d.settle(); err != nil {
 		return err
 	}
-	d.turn = &turn{number: int64(p.Turn), active: true}
-	d.turns = d.turn.number
-	d.clocks.Turn(true)
+	if !d.turn.active { // a goal may have begun one meanwhile, which takes the text in
+		d.newTurn()
+	}
 	if err := d.startTurn(p); err != nil {
 		return err
+	}
+	if d.goal != nil && !d.goal.set {
+		if err := d.setGoal(); err != nil {
+			return err
+		}
 	}
 	for d.turn.active {
 		if err := d.step(nil); err != nil {
@@ -57,6 +63,13 @@ func (d *driver) runTurn(p session.Prompt) error {
 		}
 	}
 	return d.judge()
+}
+
+// newTurn makes the next turn of the run, which may not have a name yet.
+func (d *driver) newTurn() {
+	d.turns++
+	d.turn = &turn{number: d.turns, active: true}
+	d.clocks.Turn(true)
 }
 
 // startTurn returns when the turn is known to run, or has ended already: its end may
@@ -190,7 +203,8 @@ func (d *driver) judge() error {
 	}
 	switch d.turn.status {
 	case "completed":
-		if strings.TrimSpace(d.turn.text) == "" {
+		// What a goal is worth is told by its status.
+		if d.goal == nil && strings.TrimSpace(d.turn.text) == "" {
 			return session.Failf(wire.CauseNoAnswer, "the turn completed without an answer")
 		}
 		return nil
@@ -212,10 +226,16 @@ func (d *driver) judge() error {
 func (t *turn) failure(d *driver) *session.Ending {
 	end := endingOf(t.problem)
 	if end.Outcome == wire.RateLimited {
-		now := d.cfg.Now()
-		if end.RetryAt = resetAt(d.limits, now); end.RetryAt.IsZero() {
-			end.RetryAt = now.Add(defaultReset)
-		}
+		end.RetryAt = d.retryAt()
 	}
 	return end
+}
+
+// retryAt is when a rate limit is tried again.
+func (d *driver) retryAt() time.Time {
+	now := d.cfg.Now()
+	if at := resetAt(d.limits, now); !at.IsZero() {
+		return at
+	}
+	return now.Add(defaultReset)
 }

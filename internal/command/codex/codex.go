@@ -1,6 +1,7 @@
 // Package codex is the command os-codex: it turns flags, WORKFLOW.md and workspace
 // records into sessions of internal/codex, and their outcomes into an exit status. Its
-// verb send puts a request into the mailbox of such a session.
+// verb send puts a request into the mailbox of such a session, check tells what would
+// keep one from working.
 //
 // The protocol is in internal/codex, runs and locks are in internal/run.
 package codex
@@ -18,7 +19,6 @@ import (
 	"ostoolkit/internal/cli"
 	"ostoolkit/internal/codex/rehearse"
 	"ostoolkit/internal/proc"
-	"ostoolkit/internal/run"
 	"ostoolkit/internal/wire"
 	"ostoolkit/internal/workflow"
 )
@@ -33,6 +33,9 @@ func start(ctx context.Context, env *cli.Env) error {
 	if len(env.Args) > 0 && env.Args[0] == "send" {
 		return send(ctx, env, env.Args[1:])
 	}
+	if len(env.Args) > 0 && env.Args[0] == "check" {
+		return check(ctx, env, env.Args[1:])
+	}
 	o, err := parse(env.Args)
 	if err != nil {
 		return err
@@ -40,7 +43,11 @@ func start(ctx context.Context, env *cli.Env) error {
 	if !o.prompted && isTerminal(env.Stdin) {
 		return wrong("no PROMPT, and standard input is a terminal where workspace records are read")
 	}
-	w, err := o.open(env)
+	supervised := o.supervised(env)
+	if supervised && o.prompt == "-" {
+		return wrong("under os-workspace run standard input is the workspace record, not the PROMPT")
+	}
+	w, err := o.open(env, supervised)
 	if err != nil {
 		return err
 	}
@@ -49,7 +56,7 @@ func start(ctx context.Context, env *cli.Env) error {
 	if err := proc.Subreap(); err != nil {
 		return fmt.Errorf("adopt orphans: %w", err)
 	}
-	c := &command{env: env, options: o, workflow: w}
+	c := &command{env: env, options: o, workflow: w, supervised: supervised}
 	if o.prompted {
 		return c.direct(ctx)
 	}
@@ -58,15 +65,16 @@ func start(ctx context.Context, env *cli.Env) error {
 
 // command is one call of os-codex.
 type command struct {
-	env      *cli.Env
-	options  *options
-	workflow *workflow.Workflow
+	env        *cli.Env
+	options    *options
+	workflow   *workflow.Workflow
+	supervised bool // there is a PROMPT, for a run that somebody else leads
 }
 
 // open loads the workflow. A PROMPT stands for itself: a WORKFLOW.md that happens to
-// lie in the folder has no say then.
-func (o *options) open(env *cli.Env) (*workflow.Workflow, error) {
-	if !o.prompted || o.workflow != "" {
+// lie in the folder has no say then. A supervisor names the one of its run.
+func (o *options) open(env *cli.Env, supervised bool) (*workflow.Workflow, error) {
+	if !o.prompted || o.workflow != "" || supervised {
 		return workflow.Open(o.workflow, env)
 	}
 	home, err := env.Home()
@@ -78,23 +86,15 @@ func (o *options) open(env *cli.Env) (*workflow.Workflow, error) {
 	return w, nil
 }
 
-// direct makes one session with the PROMPT, in the folder --cwd.
+// direct makes one session with the PROMPT.
 func (c *command) direct(ctx context.Context) error {
 	prompt, err := c.prompt(ctx)
 	if err != nil {
 		return err
 	}
-	cwd := c.path(c.options.cwd)
-	if fi, err := os.Stat(cwd); err != nil || !fi.IsDir() {
-		return cli.Errorf(cli.StatusNoInput, "working folder %q is missing", c.options.cwd)
-	}
-	home, err := c.env.Home()
+	rec, err := c.workspace()
 	if err != nil {
-		return cli.Errorf(cli.StatusConfig, "%w", err)
-	}
-	rec, err := run.Direct(cwd, c.env.Getenv("XDG_STATE_HOME"), home)
-	if err != nil {
-		return cli.Errorf(cli.StatusState, "%w", err)
+		return err
 	}
 	rec.Prompt = wire.Text(prompt)
 	return c.session(ctx, rec)

@@ -31,6 +31,15 @@ func TestHelp(t *testing.T) {
 	checkGolden(t, "os-codex", out.Text)
 }
 
+func TestCheckHelp(t *testing.T) {
+	err := check(t.Context(), &cli.Env{Dir: t.TempDir()}, []string{"--help"})
+	var out *cli.Output
+	if !errors.As(err, &out) {
+		t.Fatalf("--help: %v", err)
+	}
+	checkGolden(t, "os-codex-check", out.Text)
+}
+
 func checkGolden(t *testing.T, name, text string) {
 	t.Helper()
 	golden := filepath.Join("testdata", "help", name+".golden")
@@ -76,6 +85,8 @@ func TestParse(t *testing.T) {
 		{"--approvals mailbox --approval-wait 5s", func(o *options) bool {
 			return o.approvals == approval.Mailbox && o.approvalWait == 5*time.Second && o.inputWait == defaultWait
 		}},
+		{"--goal x", func(o *options) bool { return o.goal == "x" && o.goalWait == 20*time.Second && o.maxTokens == 0 }},
+		{"--max-tokens 9000000000 --goal-wait 0", func(o *options) bool { return o.maxTokens == 9e9 && o.goalWait == 0 }},
 		{"--tools a --tools b", func(o *options) bool { return len(o.tools) == 2 && o.given["tools"] }},
 	}
 	for _, tt := range tests {
@@ -90,7 +101,7 @@ func TestParseRefuses(t *testing.T) {
 	for _, args := range [][]string{
 		{"two", "words"}, {""}, {" "}, {"--prompt-file", "f", "x"}, {"--approvals", "always"}, {"--max-turns", "0"},
 		{"--timeout", "-1s"}, {"--input-wait", "-1s"}, {"--config", "novalue"}, {"--config", "=x"}, {"--approval-policy", "{bad"}, {"--env", "=x"},
-		{"--resume", ""}, {"--nonsense"},
+		{"--resume", ""}, {"--nonsense"}, {"--goal", " "}, {"--goal", "x", "--continue", "y"}, {"--goal-wait", "-1s"}, {"--max-tokens", "-1"},
 	} {
 		_, err := parse(args)
 		if cli.Status(err) != cli.StatusUsage {
@@ -112,6 +123,7 @@ func testCommand(args ...string) (*command, error) {
 	}
 	env := &cli.Env{Dir: "/here", Environ: []string{
 		"PATH=/bin", "GITHUB_TOKEN=t", "BOARD_KEY=k", "OS_LOCK_FD=3", "OS_STATE_DIR=/old", "GIT_DIR=/x", "TMPDIR=/tmp", "KEPT=1",
+		"OS_WORKFLOW=/flow/copy.md", "OS_WORKFLOW_DIR=/flow",
 	}}
 	w := workflow.Defaults(workflow.Options{}, "/flow")
 	w.Tracker.Secrets = []string{"BOARD_KEY"}
@@ -126,12 +138,12 @@ func TestAgentEnv(t *testing.T) {
 	}
 	place := session.Place{RunID: "r1", State: "/state/A-1", Workspace: &wire.Workspace{Path: "/ws/A-1"}}
 	got := c.agentEnv(place)
-	want := []string{"ADDED=x", "KEPT=1", "OS_RUN_ID=r1", "OS_STATE_DIR=/state/A-1", "OS_WORKSPACE=/ws/A-1", "PATH=/bin", "TMPDIR=" + state.TempDir("r1")}
+	want := []string{"ADDED=x", "KEPT=1", "OS_RUN_ID=r1", "OS_STATE_DIR=/state/A-1", "OS_WORKFLOW=/flow/copy.md", "OS_WORKSPACE=/ws/A-1", "PATH=/bin", "TMPDIR=" + state.TempDir("r1")}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("environment\n%q, want\n%q", got, want)
 	}
 	host := strings.Join(c.hostEnv(), "\n")
-	if !strings.Contains(host, "BOARD_KEY=k") || strings.Contains(host, "OS_LOCK_FD") {
+	if !strings.Contains(host, "BOARD_KEY=k") || !strings.Contains(host, "OS_WORKFLOW_DIR=/flow") || strings.Contains(host, "OS_LOCK_FD") {
 		t.Errorf("tools run with\n%s", host)
 	}
 }

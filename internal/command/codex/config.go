@@ -35,6 +35,7 @@ func (c *command) config(place session.Place, em *session.Emitter) (codex.Config
 	if err != nil {
 		return codex.Config{}, session.Failf(wire.CausePrompt, "%v", err)
 	}
+	launch := c.launch(c.agentEnv(place))
 	return codex.Config{
 		Place:   place,
 		Emitter: em,
@@ -44,8 +45,12 @@ func (c *command) config(place session.Place, em *session.Emitter) (codex.Config
 			Turn:  o.duration("turn-timeout", o.turnTimeout, w.Codex.TurnTimeout),
 			Stall: o.duration("stall", o.stall, w.Agent.StallTimeout),
 		},
+		Budget:       session.Budget{Tokens: c.maxTokens()},
+		Goal:         o.goal,
+		GoalWait:     o.goalWait,
 		Route:        c.route(ws),
-		Launch:       c.launch(place),
+		Launch:       launch,
+		Schema:       c.checkSchema(launch),
 		Thread:       c.thread(place),
 		Resume:       o.resume,
 		Approvals:    o.approvals,
@@ -57,6 +62,7 @@ func (c *command) config(place session.Place, em *session.Emitter) (codex.Config
 		ReadTimeout:  w.Codex.ReadTimeout,
 		Grace:        o.grace,
 		Now:          c.env.Now,
+		Slept:        session.Slept(),
 		Hurry:        c.env.Hurry(),
 		Warn:         c.env.Warnf,
 		Sweep: func(ctx context.Context) {
@@ -65,6 +71,13 @@ func (c *command) config(place session.Place, em *session.Emitter) (codex.Config
 			}
 		},
 	}, nil
+}
+
+func (c *command) maxTokens() int64 {
+	if c.options.given["max-tokens"] {
+		return c.options.maxTokens
+	}
+	return c.workflow.Budget.TokensPerRun
 }
 
 // watching says how a mailbox is watched. OS_WATCH=off is for machines whose watchers
@@ -171,12 +184,12 @@ func turnPolicy(policy map[string]any, roots []string) map[string]any {
 	return policy
 }
 
-func (c *command) launch(place session.Place) codex.Launch {
+func (c *command) launch(environ []string) codex.Launch {
 	l := codex.Launch{
 		Command: c.workflow.Codex.Command,
 		Program: c.env.Getenv("OPENSYMPHONY_CODEX_BIN"),
 		Base:    c.workflow.Dir,
-		Env:     c.agentEnv(place),
+		Env:     environ,
 	}
 	if c.options.command != "" {
 		l.Command, l.Base = c.options.command, c.env.Dir
@@ -186,14 +199,20 @@ func (c *command) launch(place session.Place) codex.Launch {
 
 // agentEnv is the environment of the app-server and so of the agent's commands.
 func (c *command) agentEnv(place session.Place) []string {
-	allow, set := c.options.splitEnv()
-	names := session.Withheld(c.workflow.Tracker.Secrets, slices.Concat(allow, c.workflow.Agent.Env))
-	maps.Copy(set, map[string]string{
+	return c.peerEnv(map[string]string{
 		"TMPDIR":       state.TempDir(place.RunID),
 		"OS_RUN_ID":    place.RunID,
 		"OS_STATE_DIR": string(place.State),
 		"OS_WORKSPACE": place.Workspace.Path,
 	})
+}
+
+// peerEnv is our environment without what no agent may know, with more over it.
+func (c *command) peerEnv(more map[string]string) []string {
+	allow, set := c.options.splitEnv()
+	names := session.Withheld(c.workflow.Tracker.Secrets, slices.Concat(allow, c.workflow.Agent.Env))
+	maps.Copy(set, more)
+	names = append(names, "OS_WORKFLOW_DIR") // says how others are to read the workflow
 	drop := func(name string) bool { return slices.Contains(names, name) || proc.GitLocation(name) }
 	return proc.Environ(c.env.Environ, drop, set)
 }
@@ -234,11 +253,13 @@ func (c *command) openTools(ctx context.Context, place session.Place) (*toolbox.
 }
 
 // path is a path of the command line, made absolute.
-func (c *command) path(p string) string {
-	if filepath.IsAbs(p) {
-		return p
+func (c *command) path(p string) string { return absolute(c.env.Dir, p) }
+
+func absolute(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
 	}
-	return filepath.Join(c.env.Dir, p)
+	return filepath.Join(dir, path)
 }
 
 func ownedByUs(fi fs.FileInfo) bool {

@@ -24,6 +24,9 @@ type options struct {
 	maxTurns       int
 	again          string // --continue
 	recheck        string
+	goal           string
+	goalWait       time.Duration
+	maxTokens      int64
 	timeout        time.Duration
 	turnTimeout    time.Duration
 	stall          time.Duration
@@ -42,6 +45,7 @@ type options struct {
 	sandbox        string
 	approvalPolicy any
 	overrides      map[string]any
+	noSchema       bool
 
 	prompt   string // the argument; "" for none, "-" for standard input
 	prompted bool
@@ -50,13 +54,13 @@ type options struct {
 
 var usage = cli.Usage{
 	Name:     "os-codex",
-	Synopsis: []string{"[flags] [PROMPT | -]", "send [flags] TARGET [TEXT | -]", "rehearse [flags]"},
+	Synopsis: []string{"[flags] [PROMPT | -]", "send [flags] TARGET [TEXT | -]", "check [flags]", "rehearse [flags]"},
 	About: `
 Drives one session of the Codex app-server and prints its events and its outcome, one
 JSON record a line. With a PROMPT ("-": from standard input) it works in --cwd.
 Without one it reads workspace records from standard input and makes a session for
 each, with the prompt of WORKFLOW.md.`,
-	Verbs: [][2]string{{"send", "a text or a request for a session that runs"}, {"rehearse", "a stand-in for the app-server that asks no model"}},
+	Verbs: [][2]string{{"send", "a text or a request for a session that runs"}, {"check", "tells what would keep a session from working"}, {"rehearse", "a stand-in for the app-server that asks no model"}},
 	Examples: `
 os-codex 'fix the failing test'
 os-poll --ready | os-workspace run -- os-codex
@@ -75,6 +79,9 @@ os-codex 'say hello' | jq -r 'select(.type=="outcome").final_text'`,
 // defaultWait is how long a person may take to answer the agent.
 const defaultWait = 30 * time.Minute
 
+// defaultGoalWait is long for a server that begins the next turn within milliseconds.
+const defaultGoalWait = 20 * time.Second
+
 // parse reads the command line. It is pure.
 func parse(args []string) (*options, error) {
 	o := &options{}
@@ -87,6 +94,7 @@ func parse(args []string) (*options, error) {
 	fs.StringVar(&o.sandbox, "sandbox", "", "the agent's `sandbox`: read-only, workspace-write, danger-full-access")
 	policy := fs.String("approval-policy", "", "when Codex asks for leave: untrusted, on-request, never, or a JSON `object`")
 	config := fs.StringArray("config", nil, "set `KEY=VALUE` in Codex's configuration, the value as JSON if it is; may be repeated")
+	fs.BoolVar(&o.noSchema, "no-schema", false, "do not compare our requests with the app-server's schema")
 	rest, err := usage.Parse(fs, args)
 	if err != nil {
 		return nil, err
@@ -116,6 +124,9 @@ func (o *options) addShared(fs *pflag.FlagSet) {
 	fs.IntVar(&o.maxTurns, "max-turns", 0, "make at most `N` turns (default agent.max_turns)")
 	fs.StringVar(&o.again, "continue", "", "the `TEXT` of every turn after the first; without --recheck it asks for --max-turns turns")
 	fs.StringVar(&o.recheck, "recheck", "", "between turns, give the issue record to `CMD` and stop unless it prints an active issue")
+	fs.StringVar(&o.goal, "goal", "", "give the thread the goal `TEXT`: Codex goes on by itself until it is reached")
+	fs.DurationVar(&o.goalWait, "goal-wait", defaultGoalWait, "with --goal, wait `D` for Codex to begin the next turn (0: no limit)")
+	fs.Int64Var(&o.maxTokens, "max-tokens", 0, "end the run once it has used `N` tokens (default budget.tokens_per_run; 0: no limit)")
 	fs.DurationVar(&o.timeout, "timeout", 0, "end the whole run after `D` (default agent.run_timeout_ms; 0: never)")
 	fs.DurationVar(&o.turnTimeout, "turn-timeout", 0, "end a turn after `D` (default codex.turn_timeout_ms; 0: never)")
 	fs.DurationVar(&o.stall, "stall", 0, "end the run after `D` without progress (default agent.stall_timeout_ms; 0: never)")
@@ -168,7 +179,7 @@ func parseOverrides(pairs []string) (map[string]any, error) {
 
 // check validates what flags alone can tell, and takes the PROMPT.
 func (o *options) check(rest []string) error {
-	for name, d := range map[string]time.Duration{"timeout": o.timeout, "turn-timeout": o.turnTimeout, "stall": o.stall, "grace": o.grace, "approval-wait": o.approvalWait, "input-wait": o.inputWait} {
+	for name, d := range map[string]time.Duration{"timeout": o.timeout, "turn-timeout": o.turnTimeout, "stall": o.stall, "grace": o.grace, "goal-wait": o.goalWait, "approval-wait": o.approvalWait, "input-wait": o.inputWait} {
 		if d < 0 {
 			return wrong("--%s %v is negative", name, d)
 		}
@@ -181,6 +192,12 @@ func (o *options) check(rest []string) error {
 	switch {
 	case o.given["max-turns"] && o.maxTurns < 1:
 		return wrong("--max-turns %d is not at least 1", o.maxTurns)
+	case o.maxTokens < 0:
+		return wrong("--max-tokens %d is negative", o.maxTokens)
+	case o.given["goal"] && strings.TrimSpace(o.goal) == "":
+		return wrong("--goal is empty")
+	case o.goal != "" && o.again != "":
+		return wrong("--goal and --continue exclude each other: with a goal Codex writes the later prompts")
 	case o.resume == "":
 		return wrong("--resume is empty")
 	case len(rest) > 1:
