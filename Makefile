@@ -10,7 +10,7 @@ all:
 	$(GO) build -o bin/ $(COMMANDS:%=./cmd/%)
 
 quickstart: all
-	PATH="$(CURDIR)/bin:$$PATH" examples/quickstart/run
+	examples/quickstart/run
 
 test:
 	@unformatted=$$(gofmt -l bench cmd internal *.go); \

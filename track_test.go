@@ -37,7 +37,7 @@ func track(ctx context.Context, env *cli.Env) error {
 		select {
 		case <-done:
 			var sig *cli.Interrupted
-			if errors.As(cli.Cause(ctx), &sig) {
+			if errors.As(context.Cause(ctx), &sig) {
 				_ = cmd.Process.Signal(sig.Signal) // it may have ended just now
 			}
 			done = nil

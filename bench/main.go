@@ -120,7 +120,7 @@ func run(ctx context.Context, env *cli.Env) (err error) {
 	for _, m := range chosen(o.only) {
 		rows, err := m.run(ctx, r)
 		if ctx.Err() != nil {
-			return cli.Cause(ctx)
+			return context.Cause(ctx)
 		}
 		if err != nil {
 			env.Errorf("%s: %v", m.name, err)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"syscall"
@@ -114,6 +113,3 @@ func Status(err error) int {
 		return StatusFailed
 	}
 }
-
-// Cause returns why ctx is done: the Interrupted of a signal where there was one.
-func Cause(ctx context.Context) error { return context.Cause(ctx) }

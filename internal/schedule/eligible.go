@@ -6,10 +6,8 @@ import (
 	"strings"
 
 	"ostoolkit/internal/wire"
+	"ostoolkit/internal/workflow"
 )
-
-// usuallyEnded are the folded names of ended states where the workflow names none.
-var usuallyEnded = []string{"closed", "cancelled", "canceled", "duplicate", "done"}
 
 func fold(name string) string { return strings.ToLower(strings.TrimSpace(name)) }
 
@@ -18,7 +16,7 @@ func fold(name string) string { return strings.ToLower(strings.TrimSpace(name)) 
 func (s *Scheduler) learn() {
 	names := s.cfg.Workflow.Tracker.TerminalStates
 	if names == nil {
-		names = usuallyEnded
+		names = workflow.DefaultTerminal()
 	}
 	s.terminal = make(map[string]bool, len(names))
 	for _, n := range names {

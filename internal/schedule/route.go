@@ -22,15 +22,10 @@ var oldHarnessNames = map[string]string{
 	"openhands_agent_server": harnessOpenHands,
 }
 
-// Route decides which harness runs an issue, with which model, and says why. The
-// first rule that fits goes over the environment, which goes over the file. A
-// harness that is neither one of ours nor has a command in r is an error that names
-// it.
-func Route(issue *wire.Issue, r workflow.Routing) (wire.Route, error) {
-	return newRouter(r).route(issue)
-}
-
-// router is Route for many issues: what no rule changes is made once.
+// router decides which harness runs an issue, with which model, and says why. The
+// first rule that fits goes over the environment, which goes over the file. A harness
+// that is neither one of ours nor has a command is an error that names it. What no rule
+// changes is made once, for many issues.
 type router struct {
 	workflow.Routing
 	base              wire.Route

@@ -3,18 +3,14 @@ package session
 import (
 	"slices"
 	"strings"
+
+	"ostoolkit/internal/tracker"
 )
 
-// tokenNames are variables that commonly hold credentials of trackers and code
-// hosts. An agent that needs one gets it by name, with --env or agent.env. What a
-// model provider asks for is not here: the agent needs it.
-var tokenNames = []string{
-	"ASANA_ACCESS_TOKEN", "ASANA_TOKEN", "ATLASSIAN_API_TOKEN",
-	"GH_ENTERPRISE_TOKEN", "GH_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GITHUB_PAT", "GITHUB_TOKEN",
-	"GITLAB_ACCESS_TOKEN", "GITLAB_TOKEN", "GLAB_TOKEN",
-	"JIRA_API_TOKEN", "JIRA_TOKEN", "LINEAR_ACCESS_TOKEN", "LINEAR_API_KEY", "LINEAR_TOKEN",
-	"NPM_TOKEN", "SLACK_BOT_TOKEN", "SLACK_TOKEN",
-}
+// otherTokens are variables that commonly hold credentials of other services. An agent
+// that needs one gets it by name, with --env or agent.env. What a model provider asks
+// for is not here: the agent needs it.
+var otherTokens = []string{"NPM_TOKEN", "SLACK_BOT_TOKEN", "SLACK_TOKEN"}
 
 // lockVariable names the descriptor of the lock, which is closed in an agent.
 // OS_RUN_ID and OS_STATE_DIR stay, since the sweep recognises what a run left behind
@@ -22,10 +18,10 @@ var tokenNames = []string{
 const lockVariable = "OS_LOCK_FD"
 
 // Withheld returns the variables that no agent inherits: those that the tracker
-// section takes its secrets from and the usual token names, without the names in
-// allow.
+// section takes its secrets from, those of all trackers and the usual token names,
+// without the names in allow.
 func Withheld(secrets, allow []string) []string {
-	names := slices.Concat(secrets, tokenNames)
+	names := slices.Concat(secrets, tracker.SecretNames(), otherTokens)
 	names = slices.DeleteFunc(names, func(n string) bool { return slices.Contains(allow, n) })
 	return append(names, lockVariable)
 }

@@ -40,17 +40,8 @@ type Folder struct {
 	Created bool   `json:"created"`
 }
 
-// ParsePrompt checks a template that begins on the given line of path, as messages
-// name it. A blank one is the default prompt. The error is an *Error.
-func ParsePrompt(path string, line int, text string) (*Prompt, []Warning, error) {
-	p, warnings, err := parsePrompt(path, line, text)
-	if err != nil {
-		return nil, nil, err
-	}
-	return p, warnings, nil
-}
-
-// parsePrompt is ParsePrompt with an error that cannot be mistaken for nil.
+// parsePrompt checks a template that begins on the given line of path, as messages
+// name it. A blank one is the default prompt.
 func parsePrompt(path string, line int, text string) (*Prompt, []Warning, *Error) {
 	if strings.TrimSpace(text) == "" {
 		text = defaultPrompt

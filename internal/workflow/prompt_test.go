@@ -30,9 +30,9 @@ func TestGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, warnings, err := ParsePrompt("prompt.md", 1, string(text))
-	if err != nil {
-		t.Fatal(err)
+	p, warnings, refused := parsePrompt("prompt.md", 1, string(text))
+	if refused != nil {
+		t.Fatal(refused)
 	}
 	for _, w := range warnings {
 		t.Error(w)
@@ -85,14 +85,14 @@ func TestRender(t *testing.T) {
 		"{%- if true -%} x {%- endif -%}":                                                         "x",
 		"}} and %} are text, so is {\"a\":{\"b\":1}}":                                             "}} and %} are text, so is {\"a\":{\"b\":1}}",
 	} {
-		p, _, err := ParsePrompt("p.md", 1, text)
+		p, _, err := parsePrompt("p.md", 1, text)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		got, err := p.Render(Vars{Issue: sampleIssue()})
-		if err != nil || got != want {
-			t.Errorf("%s: got %q, %v, want %q", text, got, err, want)
+		got, failure := p.Render(Vars{Issue: sampleIssue()})
+		if failure != nil || got != want {
+			t.Errorf("%s: got %q, %v, want %q", text, got, failure, want)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func TestTemplateErrors(t *testing.T) {
 		{"{{ 99999999999999999999 }}", "value out of range"},
 		{"{{ issue.labels == empty }}", `unknown variable "empty"`},
 	} {
-		_, _, err := ParsePrompt("p.md", 10, c.text)
+		_, _, err := parsePrompt("p.md", 10, c.text)
 		var wrong *Error
 		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q:\n got %v\nwant %s", c.text, err, c.want)
@@ -161,7 +161,7 @@ func TestPromptLinesAreThoseOfTheFile(t *testing.T) {
 }
 
 func TestVacantNamesWarn(t *testing.T) {
-	_, warnings, err := ParsePrompt("p.md", 1, "\n{% for s in issue.sub_issues %}{{ s.title }}{% endfor %}x")
+	_, warnings, err := parsePrompt("p.md", 1, "\n{% for s in issue.sub_issues %}{{ s.title }}{% endfor %}x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestIssueTextIsNotLiquid(t *testing.T) {
 	const hostile = "{{ attempt }}{% include '/etc/passwd' %}{% assign x = 1 %}{% raw %}{{ issue.id | upcase }}"
 	issue := sampleIssue()
 	issue.Title, issue.Description, issue.Labels = hostile, hostile, []string{hostile}
-	p, _, err := ParsePrompt("p.md", 1, `{{ issue.title }}
+	p, _, err := parsePrompt("p.md", 1, `{{ issue.title }}
 {% assign d = issue.description %}{{ d }}
 {% capture c %}{{ issue.description }}{% endcapture %}{{ c }}
 {% for l in issue.labels %}{{ l }}{% endfor %}
@@ -184,9 +184,9 @@ func TestIssueTextIsNotLiquid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := p.Render(Vars{Issue: issue})
-	if want := strings.TrimSuffix(strings.Repeat(hostile+"\n", 6), "\n"); err != nil || got != want {
-		t.Errorf("got %v\n%s\nwant\n%s", err, got, want)
+	got, rendered := p.Render(Vars{Issue: issue})
+	if want := strings.TrimSuffix(strings.Repeat(hostile+"\n", 6), "\n"); rendered != nil || got != want {
+		t.Errorf("got %v\n%s\nwant\n%s", rendered, got, want)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestRenderErrors(t *testing.T) {
 		"{{ issue.title | round }}":                               "p.md:1: prompt: ",
 		"{% for l in issue.labels limit: issue.id %}{% endfor %}": "p.md:1: prompt: loop limit must be an integer",
 	} {
-		p, _, err := ParsePrompt("p.md", 1, text)
+		p, _, err := parsePrompt("p.md", 1, text)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
@@ -209,7 +209,7 @@ func TestRenderErrors(t *testing.T) {
 }
 
 func TestRenderWithoutAnIssue(t *testing.T) {
-	p, _, err := ParsePrompt("p.md", 1, "go{{ issue.title }}{% for b in issue.blocked_by %}x{% endfor %}{{ issue.parent_id }}")
+	p, _, err := parsePrompt("p.md", 1, "go{{ issue.title }}{% for b in issue.blocked_by %}x{% endfor %}{{ issue.parent_id }}")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"ostoolkit/internal/cli"
+	"ostoolkit/internal/tracker"
 	"ostoolkit/internal/workflow"
 )
 
@@ -16,18 +17,6 @@ var secretsUsage = cli.Usage{
 hook may inherit: those that the workflow's tracker section takes a value from, and
 the usual token variables of trackers. One name a line, sorted.`,
 	Statuses: []int{cli.StatusOK, cli.StatusFailed, cli.StatusUsage, cli.StatusNoInput, cli.StatusConfig},
-}
-
-// usualSecrets are the token variables that trackers' own tools read. They are kept
-// from agents whatever tracker is in use: a token is worth the same to whoever reads it.
-func usualSecrets() []string {
-	return []string{
-		"ASANA_ACCESS_TOKEN", "ASANA_PAT", "ASANA_TOKEN",
-		"ATLASSIAN_API_TOKEN", "JIRA_API_TOKEN", "JIRA_PAT", "JIRA_TOKEN",
-		"GH_ENTERPRISE_TOKEN", "GH_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GITHUB_PAT", "GITHUB_TOKEN",
-		"CI_JOB_TOKEN", "GITLAB_ACCESS_TOKEN", "GITLAB_PAT", "GITLAB_TOKEN",
-		"LINEAR_ACCESS_TOKEN", "LINEAR_API_KEY", "LINEAR_CLIENT_SECRET", "LINEAR_OAUTH_TOKEN",
-	}
 }
 
 func secrets(env *cli.Env, args []string) error {
@@ -44,7 +33,7 @@ func secrets(env *cli.Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	names := slices.Concat(usualSecrets(), flow.Tracker.Secrets)
+	names := slices.Concat(tracker.SecretNames(), flow.Tracker.Secrets)
 	for _, a := range adapters() {
 		names = append(names, a.Secrets...)
 	}

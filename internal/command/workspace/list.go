@@ -12,6 +12,7 @@ import (
 	"ostoolkit/internal/state"
 	"ostoolkit/internal/tracker"
 	"ostoolkit/internal/wire"
+	"ostoolkit/internal/workflow"
 	"ostoolkit/internal/workspace"
 )
 
@@ -154,10 +155,10 @@ func (c *command) conversation(dir state.Dir) *wire.Conversation {
 func (c *command) category(name string) string {
 	rules := tracker.Rules{Active: c.flow.Tracker.ActiveStates, Terminal: c.flow.Tracker.TerminalStates}
 	if rules.Active == nil {
-		rules.Active = tracker.DefaultActive()
+		rules.Active = workflow.DefaultActive()
 	}
 	if rules.Terminal == nil {
-		rules.Terminal = tracker.DefaultTerminal()
+		rules.Terminal = workflow.DefaultTerminal()
 	}
 	return rules.Category(name)
 }

@@ -9,12 +9,13 @@ import (
 
 	"ostoolkit/internal/tracker"
 	"ostoolkit/internal/wire"
+	"ostoolkit/internal/workflow"
 )
 
 var now = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
 func defaultRules() tracker.Rules {
-	return tracker.Rules{Active: tracker.DefaultActive(), Terminal: tracker.DefaultTerminal()}
+	return tracker.Rules{Active: workflow.DefaultActive(), Terminal: workflow.DefaultTerminal()}
 }
 
 func TestParse(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 
 	"ostoolkit/internal/tracker"
 	"ostoolkit/internal/wire"
+	"ostoolkit/internal/workflow"
 )
 
 // Kind is the word for this adapter in tracker.kind.
@@ -33,8 +34,8 @@ const defaultPath = "issues"
 func Adapter() tracker.Adapter {
 	return tracker.Adapter{
 		Kind:     Kind,
-		Active:   tracker.DefaultActive(),
-		Terminal: tracker.DefaultTerminal(),
+		Active:   workflow.DefaultActive(),
+		Terminal: workflow.DefaultTerminal(),
 		Open: func(c tracker.Config) (tracker.Tracker, error) {
 			b, err := Open(c)
 			if err != nil {

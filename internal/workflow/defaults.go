@@ -1,4 +1,4 @@
-package tracker
+package workflow
 
 // DefaultActive returns the active states of a board that names none: those of the
 // folder board and of Linear.
