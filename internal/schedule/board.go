@@ -54,24 +54,43 @@ func (c *candidate) fresh(now time.Time) bool {
 	return age >= 0 && age < fresh
 }
 
-// put shows issue on the board if it is active, and takes it off if not.
-// It returns nil then.
-func (b *board) put(issue *wire.Issue, read time.Time) *candidate {
-	b.changed = true
+// put shows issue on the board if it is active, and takes it off if not: it returns
+// nil then. changed reports whether what keeps it from starting is to be found out
+// anew; most polls bring nothing new.
+func (b *board) put(issue *wire.Issue, read time.Time) (c *candidate, changed bool) {
 	if issue.Category != wire.CategoryActive {
 		b.remove(issue.ID)
-		return nil
+		return nil, false
 	}
-	c := b.byID[issue.ID]
+	c = b.byID[issue.ID]
 	if c == nil {
 		c = &candidate{}
 		b.byID[issue.ID] = c
 		b.order = append(b.order, c)
 	}
+	moved := c.moved(issue)
+	b.changed = b.changed || moved
+	changed = moved || !c.sameLeave(issue)
 	c.id, c.identifier, c.issue = issue.ID, issue.Identifier, issue
 	c.read, c.shown, c.silent = read, b.shown, false
 	c.rank, c.age = rank(issue.Priority), age(issue.CreatedAt)
-	return c
+	return c, changed
+}
+
+// moved reports whether issue has another place in the order, or waits for others,
+// than what was read before it.
+func (c *candidate) moved(issue *wire.Issue) bool {
+	old := c.issue
+	return old == nil || c.identifier != issue.Identifier ||
+		c.rank != rank(issue.Priority) || c.age != age(issue.CreatedAt) ||
+		!slices.Equal(old.BlockedBy, issue.BlockedBy) || !slices.Equal(old.Children, issue.Children)
+}
+
+// sameLeave reports whether the tracker gives leave to start issue as it did before.
+func (c *candidate) sameLeave(issue *wire.Issue) bool {
+	old := c.issue
+	return old.Dispatchable == issue.Dispatchable && old.Archived == issue.Archived &&
+		slices.Equal(old.Labels, issue.Labels)
 }
 
 func (b *board) remove(id string) {

@@ -37,17 +37,26 @@ const (
 	CodeUnread         Code = "unread" // could not be read again
 )
 
-// quiet are the reasons that another record has told already, or that are over in
-// a moment.
-var quiet = map[Code]bool{
-	CodeRunning: true, CodeParked: true, CodeDue: true, CodeDone: true, CodeConfig: true,
-	CodeClosing: true, CodeDraining: true, CodePaused: true, CodeStarts: true,
+// quiet reports whether another record has told this reason already, or it is over
+// in a moment. Like passing it is asked for each issue of each dispatch, which a map
+// would be too slow for.
+func (c Code) quiet() bool {
+	switch c {
+	case CodeRunning, CodeParked, CodeDue, CodeDone, CodeConfig,
+		CodeClosing, CodeDraining, CodePaused, CodeStarts:
+		return true
+	}
+	return false
 }
 
-// passing are the reasons that go away by themselves.
-var passing = map[Code]bool{
-	CodeRunning: true, CodeDue: true, CodeSlots: true, CodeStateSlots: true,
-	CodeBackendSlots: true, CodeStarts: true, CodeUnread: true, CodePaused: true, CodeHeldFor: true,
+// passing reports whether a reason goes away by itself.
+func (c Code) passing() bool {
+	switch c {
+	case CodeRunning, CodeDue, CodeSlots, CodeStateSlots,
+		CodeBackendSlots, CodeStarts, CodeUnread, CodePaused, CodeHeldFor:
+		return true
+	}
+	return false
 }
 
 // Decision is what is decided on one issue, and why.
@@ -182,11 +191,11 @@ func (s *Scheduler) dispatch() {
 
 // skip prints a reason once, until there is another.
 func (s *Scheduler) skip(c *candidate, d *Decision) {
-	if passing[d.Code] {
+	if d.Code.passing() {
 		s.later++
 	}
 	s.crowded = s.crowded || d.Code == CodeStarts
-	if quiet[d.Code] || c.told == d.Reason {
+	if d.Code.quiet() || c.told == d.Reason {
 		return
 	}
 	c.told = d.Reason

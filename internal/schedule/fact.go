@@ -31,7 +31,8 @@ type (
 	// Held is a hold of a backend that was found at start, or that somebody placed.
 	Held struct{ Hold Hold }
 
-	// Polled answers Poll with all active issues, ready or not.
+	// Polled answers Poll with all active issues, ready or not. They are kept, and must
+	// not be changed afterwards: what is new is told from them.
 	Polled struct {
 		Issues []*wire.Issue
 		// Complete is false where the list may lack some: what it does not show is

@@ -147,8 +147,11 @@ func (s *Scheduler) show(issues []*wire.Issue, read time.Time, all bool) {
 			claimed = append(claimed, issue)
 		}
 		s.learnFrom(issue)
-		if shown := s.board.put(issue, read); shown != nil {
+		shown, changed := s.board.put(issue, read)
+		if shown != nil {
 			shown.claim = c
+		}
+		if changed {
 			shown.code, shown.why = s.obstacle(issue)
 		}
 	}

@@ -133,6 +133,7 @@ func (w *world) add(issues ...*wire.Issue) {
 func (w *world) change(key string, change ...func(*wire.Issue)) {
 	c := *w.issues["id-"+key]
 	c.UpdatedAt = wire.At(w.now)
+	c.BlockedBy, c.Children, c.Labels = slices.Clone(c.BlockedBy), slices.Clone(c.Children), slices.Clone(c.Labels)
 	for _, f := range change {
 		f(&c)
 	}
