@@ -126,6 +126,8 @@ type runFile struct {
 	Status   string `json:"status"`
 	PID      int    `json:"pid"`
 	PIDStart string `json:"pid_start"`
+
+	Fingerprint string `json:"fingerprint"` // of the folder, after the run
 }
 
 const runEnded = "ended"

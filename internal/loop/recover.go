@@ -309,6 +309,9 @@ func (d *driver) tell(f *found) {
 		return
 	}
 	fact.Run = &schedule.LastRun{ID: f.worker.runID, Route: f.route, Alive: f.alive, Outcome: f.last}
+	if !f.alive {
+		fact.Run.Fingerprint = f.worker.fingerprint()
+	}
 	if f.rec != nil {
 		fact.Run.Attempt = f.rec.Attempt
 	}

@@ -38,6 +38,15 @@ func (w *worker) written() *wire.Outcome {
 	return w.outcome(wire.Failed, wire.CauseState, err.Error())
 }
 
+// fingerprint of what the run left in its folder, or "" where nobody took it.
+func (w *worker) fingerprint() string {
+	m, err := readRun(w.dir)
+	if err != nil || m == nil || m.RunID != w.runID || m.Status != runEnded {
+		return ""
+	}
+	return m.Fingerprint
+}
+
 // conclude has os-workspace end a run that its owner left open. The lock is free, as
 // far as one can see.
 func (w *worker) conclude(ctx context.Context) {

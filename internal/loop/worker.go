@@ -74,7 +74,7 @@ func (w *worker) see(ctx context.Context) schedule.Fact {
 		return nil
 	}
 	w.d.warnAbout("clean up after "+w.runID, w.files.remove())
-	return schedule.RunEnded{IssueID: w.issueID, RunID: w.runID, Outcome: out}
+	return schedule.RunEnded{IssueID: w.issueID, RunID: w.runID, Outcome: out, Fingerprint: w.fingerprint()}
 }
 
 // end waits for the supervisor and for whoever has the lock after it, and finds out

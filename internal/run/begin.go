@@ -179,6 +179,7 @@ func (l *Life) End(ctx context.Context, out *wire.Outcome) error {
 	if err := cleanTemp(l.RunID()); err != nil {
 		errs = append(errs, err)
 	}
+	l.fingerprint(ctx)
 	l.manifest.Status, l.manifest.Outcome, l.manifest.EndedAt = Ended, wire.Text(out.Outcome), wire.At(l.Now())
 	l.manifest.PID, l.manifest.PIDStart = nil, ""
 	if out.Error != nil {
@@ -188,6 +189,18 @@ func (l *Life) End(ctx context.Context, out *wire.Outcome) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// fingerprint notes what the run leaves. A folder that cannot be looked into has none:
+// that is not the run's fault, and counts neither for nor against progress.
+func (l *Life) fingerprint(ctx context.Context) {
+	if l.Fingerprint == nil {
+		return
+	}
+	print, err := l.Fingerprint(context.WithoutCancel(ctx))
+	if err == nil {
+		l.manifest.Fingerprint = wire.Text(print)
+	}
 }
 
 // record gives an outcome in a file the same form that it has in a stream.

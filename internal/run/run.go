@@ -42,6 +42,8 @@ type Manifest struct {
 	PID       *int64                 `json:"pid"`       // of the harness
 	PIDStart  wire.Text              `json:"pid_start"` // with it, the process for certain
 	Hooks     []workspace.HookResult `json:"hooks"`
+	// Fingerprint of the folder at the end of the run; "" where nobody knows it.
+	Fingerprint wire.Text `json:"fingerprint"`
 }
 
 // Hooks runs the hook of that name, or returns nil where there is none.
@@ -51,8 +53,10 @@ type Hooks func(ctx context.Context, name, log string, facts map[string]string) 
 type Life struct {
 	Workspace *wire.Workspace // issue, key, path and state_dir count
 	Hooks     Hooks           // nil: no hooks
-	Now       func() time.Time
-	Rand      io.Reader
+	// Fingerprint tells two states of the folder apart; nil: they do not matter.
+	Fingerprint func(context.Context) (string, error)
+	Now         func() time.Time
+	Rand        io.Reader
 
 	manifest Manifest
 }

@@ -132,7 +132,7 @@ func (s *Scheduler) account(c *claim, o *wire.Outcome, v sentence, fingerprint s
 		rec.Attempt = following(rec.Attempt)
 	}
 	if v.worked {
-		rec.remember(fingerprint, s.cfg.Workflow.Budget.NoProgressRuns)
+		rec.remember(c.left(fingerprint), s.cfg.Workflow.Budget.NoProgressRuns)
 	}
 	if v.backoff {
 		rec.Streak++

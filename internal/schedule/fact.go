@@ -69,7 +69,7 @@ type (
 	RunEnded struct {
 		IssueID, RunID string
 		Outcome        *wire.Outcome
-		// Fingerprint of what the run left: HEAD, diff, tracker state; "" if unknown.
+		// Fingerprint of what the run left in its folder; "" if unknown.
 		Fingerprint string
 	}
 

@@ -25,6 +25,15 @@ func (r *Record) remember(fingerprint string, runs int) {
 	}
 }
 
+// left is what a run leaves: its folder, and the state of its issue as it was last
+// read. An agent that only moves its card gets somewhere, too.
+func (c *claim) left(fingerprint string) string {
+	if fingerprint == "" || c.issue == nil {
+		return fingerprint
+	}
+	return fingerprint + " " + fold(c.issue.State)
+}
+
 // idle reports whether the last runs, as many as the brake compares, left the same.
 func (r *Record) idle(runs int) bool {
 	prints := r.Fingerprints

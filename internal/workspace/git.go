@@ -36,8 +36,10 @@ func (s *Store) Unsaved(ctx context.Context, p Place) (reason string, err error)
 		return "", err
 	}
 	for _, tree := range trees {
-		g := &gitLook{tree: tree, dir: filepath.Join(string(p.Dir), "git"), state: string(p.Dir), environ: s.config.Environ}
-		reason, err := g.unsaved(ctx)
+		err := s.look(p, tree).in(ctx, func(ctx context.Context, g *gitLook) (err error) {
+			reason, err = g.unsaved(ctx)
+			return err
+		})
 		if rel, _ := filepath.Rel(p.Path, tree); rel != "." && reason != "" {
 			reason = fmt.Sprintf("has a repository in %q that %s", rel, reason)
 		}
@@ -94,18 +96,28 @@ type gitLook struct {
 	repo    *repository
 }
 
-func (g *gitLook) unsaved(ctx context.Context) (reason string, err error) {
+// look prepares a look at one worktree of p's folder.
+func (s *Store) look(p Place, tree string) *gitLook {
+	return &gitLook{tree: tree, dir: filepath.Join(string(p.Dir), "git"), state: string(p.Dir), environ: s.config.Environ}
+}
+
+// in calls do while the look's own GIT_DIR is there.
+func (g *gitLook) in(ctx context.Context, do func(context.Context, *gitLook) error) (err error) {
 	if g.repo, err = findRepository(g.tree); err != nil {
-		return "", err
+		return err
 	}
 	// A look that was killed left its folder.
 	if err := os.RemoveAll(g.dir); err != nil {
-		return "", fmt.Errorf("make a folder for git: %w", err)
+		return fmt.Errorf("make a folder for git: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(g.dir)) }()
 	if err := g.repo.shadow(ctx, g); err != nil {
-		return "", err
+		return err
 	}
+	return do(ctx, g)
+}
+
+func (g *gitLook) unsaved(ctx context.Context) (string, error) {
 	for _, look := range []func(context.Context) (string, error){g.changes, g.submodules, g.commits} {
 		if reason, err := look(ctx); err != nil || reason != "" {
 			return reason, err
@@ -169,11 +181,23 @@ func (g *gitLook) commits(ctx context.Context) (string, error) {
 }
 
 // first runs git and returns the first entry of its output that match takes, or nil.
-// Entries end in NUL or LF.
-func (g *gitLook) first(ctx context.Context, match func(entry []byte) bool, args ...string) ([]byte, error) {
+func (g *gitLook) first(ctx context.Context, match func(entry []byte) bool, args ...string) (found []byte, err error) {
+	err = g.each(ctx, func(entry []byte) (bool, error) {
+		if !match(entry) {
+			return true, nil
+		}
+		found = bytes.Clone(entry)
+		return false, nil
+	}, args...)
+	return found, err
+}
+
+// each runs git and calls do for the entries of its output, which end in NUL or LF,
+// as long as do wants more.
+func (g *gitLook) each(ctx context.Context, do func(entry []byte) (more bool, err error), args ...string) error {
 	out, err := g.git(ctx, args...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = out.Close() }() // read only from here on
 	entries := bufio.NewScanner(out)
@@ -188,11 +212,11 @@ func (g *gitLook) first(ctx context.Context, match func(entry []byte) bool, args
 		return 0, nil, nil
 	})
 	for entries.Scan() {
-		if match(entries.Bytes()) {
-			return bytes.Clone(entries.Bytes()), nil
+		if more, err := do(entries.Bytes()); err != nil || !more {
+			return err
 		}
 	}
-	return nil, entries.Err()
+	return entries.Err()
 }
 
 // git runs one git command to its end and returns its output. Any status but 0 is an

@@ -175,7 +175,15 @@ func (c *command) life(p workspace.Place, rec *wire.Workspace) *run.Life {
 		defer release()
 		return c.store.RunHook(ctx, p, name, log, facts)
 	}
-	return &run.Life{Workspace: rec, Hooks: hooks, Now: c.env.Now, Rand: c.env.Rand}
+	life := &run.Life{Workspace: rec, Hooks: hooks, Now: c.env.Now, Rand: c.env.Rand}
+	if c.flow.Budget.NoProgressRuns > 0 {
+		life.Fingerprint = func(ctx context.Context) (string, error) {
+			ctx, release := c.unhurried(ctx)
+			defer release()
+			return c.store.Fingerprint(ctx, p)
+		}
+	}
+	return life
 }
 
 // unhurried returns a context that ends with ctx, and when a second signal says that
