@@ -131,7 +131,7 @@ func TestRecordSurvivesJSON(t *testing.T) {
 	}
 	want := `{"attempt":1,"streak":0,"due_at":"2026-01-02T03:04:06.000Z","reason":"continuation","run_id":"run-1",` +
 		`"stopping":null,"lifetime":{"runs":1,"tokens":0,"seconds":0},"forgiven":{"runs":0,"tokens":0,"seconds":0},` +
-		`"fingerprints":["x"],"parked":null}`
+		`"fingerprints":["x todo"],"parked":null}`
 	if string(b) != want {
 		t.Fatalf("schedule.json is\n%s, want\n%s", b, want)
 	}
