@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -163,8 +164,10 @@ func (l *Life) hook(ctx context.Context, name string, facts map[string]string) e
 }
 
 // End writes the outcome down, runs after_run, whose failure is recorded and
-// changes nothing, and closes the run. All of it is tried whatever fails.
+// changes nothing, and closes the run. All of it is tried whatever fails. What a
+// script's outcome leaves out and the run knows is filled in.
 func (l *Life) End(ctx context.Context, out *wire.Outcome) error {
+	l.complete(out)
 	var errs []error
 	if err := state.WriteJSON(l.RunDir().Outcome(), record{out}); err != nil {
 		errs = append(errs, err)
@@ -216,6 +219,22 @@ func (l *Life) ranAfterRun() bool {
 		}
 	}
 	return false
+}
+
+// complete fills in what every outcome record has.
+func (l *Life) complete(out *wire.Outcome) {
+	full := l.Outcome(out.Outcome, "", "")
+	if out.Time.IsZero() {
+		out.Time = full.Time
+	}
+	if out.DurationMS == 0 {
+		out.DurationMS = full.DurationMS
+	}
+	out.IssueID = cmp.Or(out.IssueID, full.IssueID)
+	out.Identifier = cmp.Or(out.Identifier, full.Identifier)
+	if out.Workspace == nil {
+		out.Workspace = full.Workspace
+	}
 }
 
 // Outcome returns an outcome of this run that no harness printed. category may be
