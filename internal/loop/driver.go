@@ -26,19 +26,21 @@ type note struct {
 // said to be safe.
 type driver struct {
 	Config
-	scheduler *schedule.Scheduler
-	programs  *programs
-	printer   *printer
-	control   *control
-	flow      *workflow.Workflow // the last good one
-	workers   map[string]*worker // by issue id
-	catching  map[*worker]bool   // adopted, and still reading what was there
-	unsaved   map[string]error   // by issue id: why schedule.json could not be written
-	queue     []schedule.Fact    // facts that follow from an action at once
-	wake      *time.Timer
-	publisher publisher
-	exit      *int
-	recovered bool
+	scheduler  *schedule.Scheduler
+	programs   *programs
+	printer    *printer
+	control    *control
+	flow       *workflow.Workflow // the last good one
+	workers    map[string]*worker // by issue id
+	catching   map[*worker]bool   // adopted, and still reading what was there
+	unsaved    map[string]error   // by issue id: why schedule.json could not be written
+	queue      []schedule.Fact    // facts that follow from an action at once
+	wake       *time.Timer
+	publisher  publisher
+	board      string             // the folder of cards that is watched; "" if none is
+	leaveBoard context.CancelFunc // ends that watch
+	exit       *int
+	recovered  bool
 
 	ctx    context.Context // of all goroutines below; safe
 	cancel context.CancelFunc

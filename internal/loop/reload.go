@@ -2,6 +2,7 @@ package loop
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,14 +14,27 @@ import (
 	"ostoolkit/internal/workflow"
 )
 
-// watchBoard makes a pass begin when something changes in a folder of cards.
+// watchBoard makes a pass begin when something changes in a folder of cards. The
+// folder of an earlier workflow is watched no more.
 func (d *driver) watchBoard() {
-	path, ok := d.flow.Tracker.Provider["path"].(string)
-	if d.flow.Tracker.Kind != "folder" || !ok {
+	path := ""
+	if d.flow.Tracker.Kind == "folder" {
+		path, _ = d.flow.Tracker.Provider["path"].(string)
+	}
+	if path == d.board {
 		return
 	}
+	if d.board != "" {
+		d.leaveBoard()
+	}
+	d.board = path
+	if path == "" {
+		return
+	}
+	var ctx context.Context
+	ctx, d.leaveBoard = context.WithCancel(d.ctx)
 	first := true
-	d.onChange(path, watch.Options{Warn: d.Warn, Interval: d.flow.Polling.Interval}, func() {
+	d.onChange(ctx, path, watch.Options{Warn: d.Warn, Interval: d.flow.Polling.Interval}, func() {
 		if first { // the hint that each watch begins with: the first poll is still to come
 			first = false
 			return
@@ -34,7 +48,7 @@ func (d *driver) watchBoard() {
 func (d *driver) watchWorkflow() {
 	path := d.flow.Path
 	last, _ := os.ReadFile(path) // a file that is gone is a change as well
-	d.onChange(filepath.Dir(path), watch.Options{Warn: d.Warn}, func() {
+	d.onChange(d.ctx, filepath.Dir(path), watch.Options{Warn: d.Warn}, func() {
 		if now, changed := d.settled(path, last); changed {
 			last = now
 			d.send(note{fact: d.load()})
@@ -66,8 +80,9 @@ func (d *driver) settled(path string, last []byte) (now []byte, changed bool) {
 	return now, false
 }
 
-// onChange calls do, in a goroutine of its own, after each change in a folder.
-func (d *driver) onChange(dir string, o watch.Options, do func()) {
+// onChange calls do, in a goroutine of its own, after each change in a folder until
+// ctx ends.
+func (d *driver) onChange(ctx context.Context, dir string, o watch.Options, do func()) {
 	w, err := watch.Open([]string{dir}, o)
 	if err != nil {
 		d.warnAbout("changes are seen at the next poll only", err)
@@ -79,7 +94,7 @@ func (d *driver) onChange(dir string, o watch.Options, do func()) {
 			select {
 			case <-w.C():
 				do()
-			case <-d.ctx.Done():
+			case <-ctx.Done():
 				return
 			}
 		}
@@ -113,6 +128,7 @@ func (d *driver) adopt(r schedule.Reloaded) schedule.Fact {
 		return schedule.ConfigBroken{Message: err.Error()}
 	}
 	d.flow = r.Workflow
+	d.watchBoard()
 	return r
 }
 
