@@ -20,7 +20,8 @@ test:
 	$(GO) mod tidy -diff
 	GORACE=atexit_sleep_ms=0 $(GO) test -race -shuffle=on ./...
 
-# Kills whatever runs, over and over: 40 boards with 25 kills each.
+# Kills whatever runs, over and over: 40 boards with 25 kills each, and one of 40 issues
+# until it is done.
 chaos:
 	OS_CHAOS_KILLS=$${OS_CHAOS_KILLS:-1000} $(GO) test -count=1 -timeout 60m -run '^TestChaos$$' -v .
 

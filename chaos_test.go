@@ -18,17 +18,30 @@ import (
 	"ostoolkit/internal/proc"
 )
 
-const (
-	chaosIssues = 12
-	chaosKills  = 25 // of a round; OS_CHAOS_KILLS asks for as many rounds as it needs
-	chaosLimit  = 90 * time.Second
+// chaosSize is how much of it there is.
+type chaosSize struct {
+	issues, slots int
+	kills         int           // 0: until the board is done
+	agent         string        // how long one works, for sleep
+	limit         time.Duration // of the whole
+}
+
+var (
+	// chaosRound is what make test has time for. OS_CHAOS_KILLS asks for as many rounds
+	// as it needs, and for the board.
+	chaosRound = chaosSize{issues: 12, slots: 6, kills: 25, agent: "0.$((1 + r % 9))", limit: 90 * time.Second}
+	// chaosBoard is killed at until it is done.
+	chaosBoard = chaosSize{issues: 40, slots: 8, agent: "$((1 + r % 2)).$((r % 10))", limit: 15 * time.Minute}
 )
 
-// chaosWorkflow gives each issue a rehearsal agent that counts itself.
+// chaosWorkflow gives each issue a rehearsal agent that counts itself, and hooks that
+// last long enough to be killed.
 const chaosWorkflow = `---
 workspace: {root: root}
 polling: {interval_ms: 1000}
-agent: {max_turns: 1, max_concurrent_agents: 6, max_retry_backoff_ms: 1}
+hooks: {before_run: sleep 0.05, after_run: sleep 0.05}
+agent: {max_turns: 1, max_concurrent_agents: %d, max_retry_backoff_ms: 1}
+budget: {runs_per_issue: 10000, no_progress_runs: 10000}
 codex:
   command: os-codex rehearse --run 'sh "$(dirname "$OS_WORKFLOW")/agent.sh"'
 ---
@@ -55,7 +68,8 @@ else
 fi
 ! grep -q '^state: Done' "$board/issues/$key.md" || echo "$key: begun although it is done" >> "$board/wrong"
 echo start >> starts
-sleep 0.$((1 + $(od -An -N1 -tu1 /dev/urandom) % 9))
+r=$(od -An -N1 -tu1 /dev/urandom)
+sleep SLEEP
 $OS_TOOL issue_update '{"state":"Done"}' > /dev/null && echo "$key" >> "$board/done"
 `
 
@@ -74,15 +88,19 @@ func TestChaos(t *testing.T) {
 		if err != nil {
 			t.Fatalf("OS_CHAOS_KILLS: %v", err)
 		}
-		rounds = max(1, (kills+chaosKills-1)/chaosKills)
+		rounds = max(1, (kills+chaosRound.kills-1)/chaosRound.kills)
 	}
 	for i := range rounds {
-		t.Run(fmt.Sprint(i), func(t *testing.T) { newChaos(t).round() })
+		t.Run(fmt.Sprint(i), func(t *testing.T) { newChaos(t, chaosRound).round() })
+	}
+	if os.Getenv("OS_CHAOS_KILLS") != "" {
+		t.Run("board", func(t *testing.T) { newChaos(t, chaosBoard).round() })
 	}
 }
 
 // chaos is one board in a world of its own.
 type chaos struct {
+	chaosSize
 	t    *testing.T
 	work string
 	id   string
@@ -90,23 +108,23 @@ type chaos struct {
 	rng  *rand.Rand
 }
 
-func newChaos(t *testing.T) *chaos {
+func newChaos(t *testing.T, size chaosSize) *chaos {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	work, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &chaos{t: t, work: work, id: "chaos-" + filepath.Base(filepath.Dir(work)) + filepath.Base(work), rng: rand.New(rand.NewPCG(seed, 1))}
+	c := &chaos{chaosSize: size, t: t, work: work, id: "chaos-" + filepath.Base(filepath.Dir(work)) + filepath.Base(work), rng: rand.New(rand.NewPCG(seed, 1))}
 	c.env = proc.Environ(os.Environ(), func(name string) bool { return strings.HasPrefix(name, "OS_") }, map[string]string{
 		"HOME": filepath.Join(work, "home"), "XDG_STATE_HOME": filepath.Join(work, "state"), "TMPDIR": filepath.Join(work, "tmp"), testIDVar: c.id,
 	})
 	for _, dir := range []string{"home", "tmp", "issues"} {
 		c.check(os.Mkdir(filepath.Join(work, dir), 0o700))
 	}
-	c.write("WORKFLOW.md", chaosWorkflow)
-	c.write("agent.sh", chaosAgent)
-	for i := range chaosIssues {
+	c.write("WORKFLOW.md", fmt.Sprintf(chaosWorkflow, c.slots))
+	c.write("agent.sh", strings.Replace(chaosAgent, "SLEEP", c.agent, 1))
+	for i := range c.issues {
 		c.write(fmt.Sprintf("issues/H-%d.md", i+1), "---\ntitle: Survive\nstate: Todo\n---\n")
 	}
 	return c
@@ -136,7 +154,7 @@ func (c *chaos) round() {
 	close(over)
 	killer.Wait()
 	if !done {
-		c.t.Fatalf("the board is not done after %v\n%s", chaosLimit, c.tail())
+		c.t.Fatalf("the board is not done after %v\n%s", c.limit, c.tail())
 	}
 	c.verify()
 }
@@ -144,7 +162,7 @@ func (c *chaos) round() {
 // loopUntilDone starts os-loop again whenever it was killed. It reports whether one
 // ended by itself and well.
 func (c *chaos) loopUntilDone() bool {
-	deadline := time.Now().Add(chaosLimit)
+	deadline := time.Now().Add(c.limit)
 	for time.Now().Before(deadline) {
 		cmd := exec.Command("os-loop", "--until-idle", "--timeout", time.Until(deadline).String())
 		cmd.Dir, cmd.Env = c.work, c.env
@@ -165,7 +183,7 @@ func (c *chaos) loopUntilDone() bool {
 
 // kill kills one process of the board after the other, then lets it be.
 func (c *chaos) kill(over <-chan struct{}) {
-	for n := 0; n < chaosKills; {
+	for n := 0; c.kills == 0 || n < c.kills; {
 		timer := time.NewTimer(time.Duration(20+c.rng.IntN(280)) * time.Millisecond)
 		select {
 		case <-over:
@@ -175,7 +193,10 @@ func (c *chaos) kill(over <-chan struct{}) {
 		}
 		all := leftovers(c.work, c.id, 0)
 		// os-loop alone, with all issues in their back-off, is seldom worth a kill.
-		if len(all) > 1 || len(all) == 1 && c.rng.IntN(8) == 0 {
+		switch {
+		case len(all) > 1 && c.rng.IntN(6) == 0:
+			n += c.killAbove(all)
+		case len(all) > 1 || len(all) == 1 && c.rng.IntN(8) == 0:
 			p := all[c.rng.IntN(len(all))]
 			c.t.Logf("kill %d %.60s", p.pid, p.command)
 			p.kill()
@@ -184,11 +205,28 @@ func (c *chaos) kill(over <-chan struct{}) {
 	}
 }
 
+// killAbove kills everything above the agents at once: who keeps them going, and who
+// would settle what becomes of them.
+func (c *chaos) killAbove(all []process) (killed int) {
+	for _, p := range all {
+		name, rest, _ := strings.Cut(p.command, " ")
+		switch filepath.Base(name) {
+		case "os-loop", "os-workspace", "os-codex":
+			if !strings.HasPrefix(rest, "rehearse") {
+				p.kill()
+				killed++
+			}
+		}
+	}
+	c.t.Logf("kill all %d above the agents", killed)
+	return killed
+}
+
 func (c *chaos) verify() {
 	if wrong, err := os.ReadFile(filepath.Join(c.work, "wrong")); err == nil {
 		c.t.Errorf("agents found:\n%s", wrong)
 	}
-	for i := range chaosIssues {
+	for i := range c.issues {
 		key := fmt.Sprintf("H-%d", i+1)
 		card, err := os.ReadFile(filepath.Join(c.work, "issues", key+".md"))
 		c.check(err)

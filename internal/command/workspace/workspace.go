@@ -175,15 +175,12 @@ func (c *command) life(p workspace.Place, rec *wire.Workspace) *run.Life {
 		defer release()
 		return c.store.RunHook(ctx, p, name, log, facts)
 	}
-	life := &run.Life{Workspace: rec, Hooks: hooks, Now: c.env.Now, Rand: c.env.Rand}
-	if c.flow.Budget.NoProgressRuns > 0 {
-		life.Fingerprint = func(ctx context.Context) (string, error) {
-			ctx, release := c.unhurried(ctx)
-			defer release()
-			return c.store.Fingerprint(ctx, p)
-		}
+	fingerprint := func(ctx context.Context) (string, error) {
+		ctx, release := c.unhurried(ctx)
+		defer release()
+		return c.store.Fingerprint(ctx, p)
 	}
-	return life
+	return &run.Life{Workspace: rec, Hooks: hooks, Fingerprint: fingerprint, Now: c.env.Now, Rand: c.env.Rand}
 }
 
 // unhurried returns a context that ends with ctx, and when a second signal says that
