@@ -20,12 +20,18 @@ test:
 	$(GO) mod tidy -diff
 	GORACE=atexit_sleep_ms=0 $(GO) test -race -shuffle=on ./...
 
-# Kills whatever runs, over and over: 40 boards with 25 kills each, and one of 40 issues
-# until it is done.
+# Kills whatever runs, over and over: 40 boards with 25 kills each, one of 40 issues until
+# it is done, and 500 rounds of os-workspace alone.
 chaos:
-	OS_CHAOS_KILLS=$${OS_CHAOS_KILLS:-1000} $(GO) test -count=1 -timeout 60m -run '^TestChaos$$' -v .
+	OS_CHAOS_KILLS=$${OS_CHAOS_KILLS:-1000} OS_CHAOS_ROUNDS=$${OS_CHAOS_ROUNDS:-500} \
+	$(GO) test -count=1 -timeout 60m -run '^(TestChaos|TestKillTrial)$$' -v .
+
+# Kills sessions of os-codex at random moments and looks for what they leave.
+leak:
+	OS_LEAK_SESSIONS=$${OS_LEAK_SESSIONS:-200} $(GO) test -count=1 -timeout 60m -run '^TestLeak$$' -v .
 
 peers: $(STAMP)
+	peers/openhands/install .peers/openhands
 
 $(STAMP): peers/codex/package.json peers/codex/package-lock.json
 	mkdir -p .peers/codex
@@ -49,4 +55,4 @@ install: all
 clean:
 	rm -rf bin
 
-.PHONY: all quickstart test chaos peers bench install clean
+.PHONY: all quickstart test chaos leak peers bench install clean

@@ -31,7 +31,8 @@ var layers = [][]string{
 	{"internal/wire"},
 	{"internal/state", "internal/watch", "internal/proc"},
 	{"internal/workflow", "internal/mailbox", "internal/tracker", "internal/approval", "internal/budget", "internal/toolbox",
-		"internal/codex/schema"},
+		"internal/codex/schema", "internal/openhands/spawn"},
+	{"internal/tracker/remote", "internal/tracker/trackertest"},
 	{"internal/workspace", "internal/schedule", "internal/session", "internal/tracker/folder", "internal/tracker/linear",
 		"internal/tracker/github", "internal/tracker/gitlab", "internal/tracker/jira", "internal/tracker/asana",
 		"internal/tracker/execcmd"},
@@ -66,19 +67,22 @@ var homes = map[string][]string{
 	"github.com/osteele/liquid":   {"internal/workflow"},
 	"github.com/osteele/tuesday":  {"internal/workflow"}, // what liquid formats dates with
 	"github.com/goccy/go-yaml":    {"internal/workflow", "internal/tracker/folder"},
-	"github.com/coder/websocket":  {"internal/codex", "internal/openhands"},
+	"github.com/coder/websocket":  {"internal/codex", "internal/openhands", "internal/peertest"},
 	"github.com/cenkalti/backoff": {"internal/codex", "internal/tracker", "internal/tracker/", "internal/openhands", "internal/command/poll"},
 	"golang.org/x/sys": {"internal/cli", "internal/proc", "internal/state", "internal/watch", "internal/run", "internal/session",
-		"internal/codex", "internal/workspace", "internal/tracker/folder"},
-	"golang.org/x/term": {"internal/cli", "internal/command/"},
-	"os/signal":         {"internal/cli"},
-	"os/exec":           {"internal/peertest", "bench"}, // children are internal/proc's
-	"log":               {},
+		"internal/codex", "internal/workspace", "internal/tracker/folder", "bench"},
+	"github.com/mattn/go-runewidth": {"internal/command/loop"},
+	"golang.org/x/term":             {"internal/cli", "internal/command/"},
+	"golang.org/x/oauth2":           {"internal/tracker/"},
+	"github.com/vektah/gqlparser":   {"internal/tracker/linear", "internal/peertest"},
+	"os/signal":                     {"internal/cli"},
+	"os/exec":                       {"internal/peertest", "bench"}, // children are internal/proc's
+	"log":                           {},
 }
 
 // testOnly are the modules of tests, on top of those above.
 var testOnly = []string{
-	"github.com/rogpeppe/go-internal", "go.uber.org/goleak", "pgregory.net/rapid", "github.com/vektah/gqlparser",
+	"github.com/rogpeppe/go-internal", "go.uber.org/goleak", "pgregory.net/rapid",
 	"github.com/santhosh-tekuri/jsonschema", // compiles its meta-schemas at start, 9 ms
 }
 

@@ -6,7 +6,10 @@ import "time"
 
 // process and leftovers need /proc. Elsewhere a script does not see what it leaves
 // behind; what the commands promise there is best effort as well.
-type process struct{}
+type process struct {
+	pid     int
+	command string
+}
 
 func (process) kill() {}
 

@@ -38,6 +38,7 @@ func TestMain(m *testing.M) {
 	programs := map[string]func(){
 		"model":     program(peertest.ModelMain),
 		"appserver": program(peertest.AppServerMain),
+		"live":      program(peertest.LiveMain),
 		"track":     program(trackMain),
 	}
 	for name, main := range products {
@@ -104,6 +105,11 @@ func setup(env *testscript.Env) error {
 	}
 	id := fmt.Sprintf("%d-%s", os.Getpid(), filepath.Base(work))
 	env.Setenv(testIDVar, id)
+	examples, err := filepath.Abs("examples")
+	if err != nil {
+		return err
+	}
+	env.Setenv("EXAMPLES", examples)
 	env.Setenv("TZ", "UTC")
 	env.Setenv("LC_ALL", "C")
 	path := []string{programDir(), "/usr/bin", "/bin"}
@@ -112,6 +118,9 @@ func setup(env *testscript.Env) error {
 		if node, err := exec.LookPath("node"); err == nil {
 			path = append(path, filepath.Dir(node))
 		}
+	}
+	if bin, err := peerOpenHands(); err == nil {
+		env.Setenv("OPENHANDS_BIN", bin)
 	}
 	env.Setenv("PATH", strings.Join(path, string(filepath.ListSeparator)))
 	env.Defer(func() { finish(env.T(), work, id) })
@@ -143,13 +152,14 @@ func finish(t testscript.T, work, id string) {
 	}
 }
 
-// condition knows [codex]: the real Codex is there. With OS_REQUIRE_PEERS=1 its
-// absence is an error and not a reason to skip.
+// condition knows [codex] and [openhands]: the real one is there. With
+// OS_REQUIRE_PEERS=1 its absence is an error and not a reason to skip.
 func condition(name string) (bool, error) {
-	if name != "codex" {
+	find, ok := map[string]func() (string, error){"codex": peerCodex, "openhands": peerOpenHands}[name]
+	if !ok {
 		return false, fmt.Errorf("unknown condition")
 	}
-	_, err := peerCodex()
+	_, err := find()
 	if err != nil && os.Getenv("OS_REQUIRE_PEERS") == "1" {
 		return false, err
 	}
@@ -158,16 +168,26 @@ func condition(name string) (bool, error) {
 
 // peerCodex returns the absolute path of the real Codex.
 func peerCodex() (string, error) {
-	path := os.Getenv("OS_PEER_CODEX")
-	if path == "" {
-		path = filepath.Join(".peers", "codex", "node_modules", ".bin", "codex")
+	return peer("codex", "OS_PEER_CODEX", filepath.Join(".peers", "codex", "node_modules", ".bin", "codex"))
+}
+
+// peerOpenHands returns the absolute path of the real agent-server of OpenHands.
+func peerOpenHands() (string, error) {
+	return peer("openhands", "OS_PEER_OPENHANDS", filepath.Join(".peers", "openhands", "bin", "agent-server"))
+}
+
+// peer returns the absolute path of a program that make peers installs, or of the one
+// that a variable names in its place.
+func peer(name, variable, path string) (string, error) {
+	if other := os.Getenv(variable); other != "" {
+		path = other
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return "", err
 	}
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("no codex, run make peers: %w", err)
+		return "", fmt.Errorf("no %s, run make peers: %w", name, err)
 	}
 	return path, nil
 }

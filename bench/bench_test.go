@@ -11,15 +11,13 @@ import (
 	"time"
 
 	"ostoolkit/internal/cli"
-	"ostoolkit/internal/peertest"
 )
 
 // TestMain lets the test program be the stand-in, as the bench itself is.
 func TestMain(m *testing.M) {
 	env := cli.System()
-	if len(env.Args) > 0 && env.Args[0] == standIn {
-		env.Args = env.Args[1:]
-		os.Exit(peertest.AppServerMain(env))
+	if main := standInMain(env); main != nil {
+		os.Exit(main(env))
 	}
 	os.Exit(m.Run())
 }
@@ -33,6 +31,24 @@ func TestMedian(t *testing.T) {
 	} {
 		if got := tt.of.median(); got != tt.want {
 			t.Errorf("median of %v is %v, want %v", tt.of, got, tt.want)
+		}
+	}
+}
+
+func TestPercentile(t *testing.T) {
+	hundred := make(sample, 100)
+	for i := range hundred {
+		hundred[len(hundred)-1-i] = time.Duration(i + 1)
+	}
+	for _, tt := range []struct {
+		of   sample
+		p    int
+		want time.Duration
+	}{
+		{nil, 50, 0}, {sample{3}, 50, 3}, {sample{3}, 99, 3}, {sample{2, 1}, 50, 1}, {hundred, 50, 50}, {hundred, 99, 99}, {hundred[:60], 99, 100},
+	} {
+		if got := tt.of.percentile(tt.p); got != tt.want {
+			t.Errorf("percentile %d of %v is %v, want %v", tt.p, tt.of, got, tt.want)
 		}
 	}
 }
@@ -81,7 +97,7 @@ func TestParse(t *testing.T) {
 		}
 	}
 	var out *cli.Output
-	if _, err := parse([]string{"-help"}); !errors.As(err, &out) || !strings.Contains(out.Text, "relay, startup") {
+	if _, err := parse([]string{"-help"}); !errors.As(err, &out) || !strings.Contains(out.Text, "relay, startup, steer") {
 		t.Errorf("help: %v", err)
 	}
 }
@@ -141,5 +157,22 @@ func TestSchedulerRunsAsManyAsAreMeasured(t *testing.T) {
 func TestQuote(t *testing.T) {
 	if got := quote("it's"); got != `'it'\''s'` {
 		t.Errorf("got %s", got)
+	}
+}
+
+// What is measured as a text's way is that of this very text, through the poller too.
+func TestPollerHandsOver(t *testing.T) {
+	r := &rig{dir: t.TempDir(), self: os.Args[0], environ: os.Environ()}
+	s, err := r.steerPoller(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"one", "two"} {
+		if took, err := s.send(t.Context(), text); err != nil || took <= 0 || took > steerLimit {
+			t.Errorf("%s took %v, %v", text, took, err)
+		}
+	}
+	if err := s.close(); err != nil {
+		t.Error(err)
 	}
 }

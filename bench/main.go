@@ -24,16 +24,27 @@ import (
 
 func main() {
 	env := cli.System()
-	// The stand-in that the relay is fed from is this very program.
-	if len(env.Args) > 0 && env.Args[0] == standIn {
-		env.Args = env.Args[1:]
-		os.Exit(peertest.AppServerMain(env))
+	if main := standInMain(env); main != nil {
+		os.Exit(main(env))
 	}
 	os.Exit(cli.Main("bench", env, run))
 }
 
 // standIn is the verb that makes this program an app-server.
 const standIn = "appserver"
+
+// standInMain returns the program that this one is to be in place of the bench, if it is:
+// the stand-ins are this very program. The verb is taken off.
+func standInMain(env *cli.Env) func(*cli.Env) int {
+	if len(env.Args) == 0 {
+		return nil
+	}
+	main := map[string]func(*cli.Env) int{standIn: peertest.AppServerMain, steerServer: steerServerMain}[env.Args[0]]
+	if main != nil {
+		env.Args = env.Args[1:]
+	}
+	return main
+}
 
 // measure is one part of the table. Its rows are printed as soon as they are there.
 type measure struct {
@@ -47,6 +58,7 @@ type measure struct {
 var measures = []measure{
 	{"relay", relay},
 	{"startup", startup},
+	{"steer", steering},
 	{"session", sessions},
 	{"workspace", workspaces},
 	{"schedule", decisions},

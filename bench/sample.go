@@ -23,6 +23,16 @@ func (s sample) median() time.Duration {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
+// percentile is the least time that p in a hundred of the sample do not exceed, 0 for an
+// empty one.
+func (s sample) percentile(p int) time.Duration {
+	if len(s) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(s))
+	return sorted[max(0, (len(sorted)*p+99)/100-1)]
+}
+
 // task is something to be timed. It times itself, so that it can prepare and tidy up
 // outside of the time.
 type task struct {

@@ -76,14 +76,12 @@ func (d *driver) call(method string, params any, limit time.Duration) (gjson.Res
 // until deals with all that happens until done is true. A limit that passes first is
 // the fault of the method that was called.
 func (d *driver) until(done func() bool, method string, limit time.Duration) error {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
+	due := d.clocks.Elapsed() + limit
 	for !done() {
-		err := d.step(timer.C)
-		if errors.Is(err, errLate) {
+		if d.clocks.Elapsed() >= due {
 			return unanswered(method, limit)
 		}
-		if err != nil {
+		if err := d.step(); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package codex
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,9 +13,10 @@ import (
 )
 
 const (
-	frameQueue = 512              // frames that may wait for the session
-	writeQueue = 256              // frames that may wait for the peer to read them
-	writeLimit = 10 * time.Second // for the peer to take one frame
+	frameQueue = 512         // frames that may wait for the session
+	writeQueue = 256         // frames that may wait for the peer to read them
+	writeSlice = time.Second // see writeFrame
+	writeTries = 10          // slices in which the peer has to take one frame
 )
 
 // conn carries frames over the two pipes of an app-server. One goroutine reads, one
@@ -78,14 +80,31 @@ func (c *conn) write() {
 func (c *conn) writeAll() error {
 	for line := range c.writes {
 		c.trace.frame("in", line)
-		if err := c.in.SetWriteDeadline(time.Now().Add(writeLimit)); err != nil {
-			return err
-		}
-		if _, err := c.in.Write(append(line, '\n')); err != nil {
+		if err := c.writeFrame(append(line, '\n')); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// writeFrame waits for the peer slice by slice, so that a process which was stopped in
+// the middle of it loses one slice and not its session.
+func (c *conn) writeFrame(line []byte) error {
+	for try := 1; ; try++ {
+		if err := c.in.SetWriteDeadline(time.Now().Add(writeSlice)); err != nil {
+			return err
+		}
+		select {
+		case <-c.quit: // close may have set its own deadline before ours
+			return os.ErrClosed
+		default:
+		}
+		n, err := c.in.Write(line)
+		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || try == writeTries {
+			return err
+		}
+		line = line[n:]
+	}
 }
 
 // send queues one frame. It never blocks.

@@ -2,7 +2,6 @@ package codex
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -34,11 +33,12 @@ type driver struct {
 
 	peer   *peer
 	frames <-chan frame
-	stop   <-chan struct{}  // a polite stop; nil once heard
-	gone   <-chan struct{}  // the reader of stdout has gone; nil once heard
-	exited <-chan struct{}  // the server's process has ended; nil once heard
-	linger <-chan time.Time // how long its last frames are waited for
-	why    string           // what became of the server
+	stop   <-chan struct{} // a polite stop; nil once heard
+	gone   <-chan struct{} // the reader of stdout has gone; nil once heard
+	exited <-chan struct{} // the server's process has ended; nil once heard
+	fading bool            // it is going: its last frames are waited for
+	faded  time.Duration   // since then
+	why    string          // what became of the server
 
 	jobs    chan func()
 	work    sync.WaitGroup
@@ -140,16 +140,15 @@ func (d *driver) connect() error {
 	return nil
 }
 
-// errLate is what step returns once the caller's own limit has passed.
-var errLate = errors.New("late")
-
-// step waits for the next thing that happens and deals with it. An error is the
-// reason why the caller must give up: the *session.Ending of the session, or errLate.
-func (d *driver) step(late <-chan time.Time) error {
+// step waits for the next thing that happens, at the latest the next tick, and deals
+// with it. An error is the *session.Ending of the session, which the caller must give
+// up for.
+func (d *driver) step() error {
 	select {
 	case f, ok := <-d.frames:
 		if !ok {
-			return d.lost()
+			d.lost()
+			break
 		}
 		d.handle(&f)
 	case <-d.inbox.C():
@@ -161,8 +160,6 @@ func (d *driver) step(late <-chan time.Time) error {
 	case <-d.exited:
 		d.exited = nil
 		d.fade("codex app-server ended")
-	case <-d.linger:
-		return d.lost()
 	case now := <-d.ticker.C:
 		d.tick(now)
 	case <-d.stop:
@@ -171,8 +168,6 @@ func (d *driver) step(late <-chan time.Time) error {
 	case <-d.gone:
 		d.gone = nil
 		d.fail(session.Cancelled(wire.CauseShutdown, "nobody reads the events any more"))
-	case <-late:
-		return errLate
 	}
 	if d.end != nil {
 		return d.end
@@ -193,7 +188,7 @@ func (d *driver) tick(now time.Time) {
 	if d.inbox.Asking() {
 		d.clocks.Progress()
 	}
-	if end := d.clocks.Advance(now); end != nil && !d.doubtLogin(end, now) {
+	if end := d.clocks.Advance(now); end != nil && !d.doubtLogin(end) {
 		if end.Outcome == wire.Stalled {
 			d.em.Emit(wire.EventStalled, &wire.Notice{Message: end.Message}, nil)
 		}
@@ -202,6 +197,12 @@ func (d *driver) tick(now time.Time) {
 	step := d.clocks.Step()
 	d.inbox.Tick(step)
 	d.waitGoal(step)
+	if d.fading && d.frames != nil {
+		if d.faded += step; d.faded >= drainLimit {
+			d.lost()
+			return
+		}
+	}
 	if d.turn.running() && d.turn.broken {
 		if d.turn.ailing += step; d.turn.ailing > systemError {
 			d.fail(d.turn.failure(d))
@@ -219,15 +220,14 @@ func (d *driver) slept() {
 // fade notes that the server is going: what it has written already still counts,
 // since the end of a turn may be in the pipe.
 func (d *driver) fade(why string) {
-	if d.linger == nil {
-		d.why = why
-		d.linger = time.After(drainLimit)
+	if !d.fading {
+		d.fading, d.why = true, why
 	}
 }
 
 // lost ends the session of a server whose frames have ended.
-func (d *driver) lost() error {
-	d.frames, d.linger = nil, nil
+func (d *driver) lost() {
+	d.frames = nil
 	exit := d.peer.await(drainLimit, d.cfg.Hurry)
 	why := d.why
 	if why == "" {
@@ -240,7 +240,6 @@ func (d *driver) lost() error {
 		why += " in the middle of a turn"
 	}
 	d.fail(&session.Ending{Outcome: wire.Failed, Category: wire.CausePeerDied, Message: why, Detail: d.peer.logNote()})
-	return d.end
 }
 
 // post hands a job to the session's goroutine, unless the session is over.
@@ -263,7 +262,7 @@ func (d *driver) pumped(recheck func(context.Context) (*wire.Issue, error)) func
 			d.post(func() { issue, err, done = i, e, true })
 		})
 		for !done {
-			if end := d.step(nil); end != nil {
+			if end := d.step(); end != nil {
 				return nil, end
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"ostoolkit/internal/wire"
 )
 
+// With opensymphony 8.5: an id counts as it is, a number or its decimal string.
 func TestParseFrame(t *testing.T) {
 	tests := []struct {
 		line  string

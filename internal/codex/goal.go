@@ -1,6 +1,7 @@
 package codex
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -59,6 +60,9 @@ func (d *driver) pursue(p session.Prompt) error {
 // goal that has ended meanwhile brings none. Of turns that came and went while the
 // issue was read again, the newest counts.
 func (d *driver) nextTurn(session.Prompt) error {
+	if err := d.settle(); err != nil {
+		return err
+	}
 	g := d.goal
 	g.waiting, g.waited, g.asked = true, 0, false
 	defer func() { g.waiting = false }()
@@ -66,7 +70,7 @@ func (d *driver) nextTurn(session.Prompt) error {
 		if !d.turn.active && d.goalEnding() != nil {
 			return nil
 		}
-		if err := d.step(nil); err != nil {
+		if err := d.step(); err != nil {
 			return err
 		}
 	}
@@ -82,10 +86,20 @@ func (d *driver) setGoal() error {
 	}
 	result, err := d.call(methodGoalSet, d.goalSetParams(budget), d.cfg.ReadTimeout)
 	if err != nil {
-		return refusedStart(err)
+		return refusedGoal(err)
 	}
 	d.goal.set, d.goal.status = true, result.Get("goal.status").Str
 	return nil
+}
+
+// refusedGoal is the ending of a session whose server takes no goal: it has none, or
+// they are switched off. The next run would fare no better.
+func refusedGoal(err error) error {
+	var refused *rpcError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	return session.Failf(wire.CauseConfig, "app-server takes no goal: %s", refused.message)
 }
 
 // goalSetParams makes the goal active, also one that an earlier run has left. A budget

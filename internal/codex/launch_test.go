@@ -96,6 +96,7 @@ func write(t *testing.T, dir string, files map[string]string) string {
 	return dir
 }
 
+// Case C38: what a commit in a linked worktree needs, and nothing in other folders.
 func TestWorktreeRoots(t *testing.T) {
 	dir := write(t, t.TempDir(), map[string]string{
 		"repo/.git/objects/x": "", "repo/.git/refs/x": "", "repo/.git/config": "", "repo/.git/hooks/x": "",

@@ -15,10 +15,10 @@ const loginLimit = 5 * time.Second
 // login is what we know of the login of a session that does nothing but retry. The
 // server goes on for ever without one, and never says that this is the cause.
 type login struct {
-	retried bool // the server has retried
-	asked   bool // once a session
-	due     time.Time
-	told    bool // there is a login, or none is needed, or nobody knows
+	retried bool          // the server has retried
+	asked   bool          // once a session
+	due     time.Duration // by the session's clock; 0: no stall has come yet
+	told    bool          // there is a login, or none is needed, or nobody knows
 }
 
 // retries notes that the server tries something again. unauthorized means that the
@@ -47,16 +47,17 @@ func (d *driver) askLogin() {
 
 // doubtLogin reports whether a stall is to wait for the word on the login. Only a
 // session that has retried asks; one that is silent would not answer either.
-func (d *driver) doubtLogin(end *session.Ending, now time.Time) bool {
+func (d *driver) doubtLogin(end *session.Ending) bool {
 	l := &d.login
 	if end.Outcome != wire.Stalled || !l.retried || l.told {
 		return false
 	}
 	d.askLogin()
-	if l.due.IsZero() {
-		l.due = now.Add(loginLimit)
+	now := d.clocks.Elapsed()
+	if l.due == 0 {
+		l.due = now + loginLimit
 	}
-	return now.Before(l.due)
+	return now < l.due
 }
 
 // accountParams asks for what is known without the network.

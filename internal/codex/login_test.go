@@ -64,18 +64,26 @@ func TestLoginAnswerIsBounded(t *testing.T) {
 	d := &driver{peer: &peer{conn: &conn{writes: make(chan []byte, 2)}}, calls: map[string]*call{}}
 	d.login.retried = true
 	at := time.Unix(0, 0)
-	for _, tt := range []struct {
-		after time.Duration
-		wait  bool
-	}{{0, true}, {loginLimit - 1, true}, {loginLimit, false}} {
-		if got := d.doubtLogin(&session.Ending{Outcome: wire.Stalled}, at.Add(tt.after)); got != tt.wait {
-			t.Errorf("after %s it waits: %t", tt.after, got)
+	const steps = int(loginLimit / session.Tick)
+	for n, now := range []time.Duration{0, time.Hour} { // an hour is one step, of two ticks at most
+		d.clocks.Advance(at.Add(now))
+		if !d.doubtLogin(&session.Ending{Outcome: wire.Stalled}) {
+			t.Errorf("step %d: it does not wait", n)
 		}
+	}
+	for n := 1; d.doubtLogin(&session.Ending{Outcome: wire.Stalled}); n++ {
+		if n > steps {
+			t.Fatalf("it waits for more than %d steps", steps)
+		}
+		d.clocks.Advance(at.Add(time.Hour + time.Duration(n)*session.Tick))
+	}
+	if got := d.clocks.Elapsed(); got != loginLimit {
+		t.Errorf("waited %s", got)
 	}
 	if n := len(d.calls); n != 1 {
 		t.Errorf("asked %d times", n)
 	}
-	if d.doubtLogin(&session.Ending{Outcome: wire.TimedOut}, at) {
+	if d.doubtLogin(&session.Ending{Outcome: wire.TimedOut}) {
 		t.Error("the limit of the run waits for the login")
 	}
 }

@@ -160,7 +160,7 @@ func (c *Config) threadParams() map[string]any {
 
 // opened takes over the thread that the server has opened.
 func (d *driver) opened(id string, result gjson.Result, event, reason string) error {
-	if id == "" {
+	if strings.TrimSpace(id) == "" {
 		return session.Failf(wire.CauseProtocol, "app-server opened a thread without an id")
 	}
 	d.thread = id

@@ -192,6 +192,8 @@ func TestEndBeatsDeath(t *testing.T) {
 	}
 }
 
+// Case C16: a request of the start that is never answered ends the session by its limit,
+// names itself, and is not made twice.
 func TestNoAnswerInTime(t *testing.T) {
 	tests := map[string]struct {
 		script   func(*server)
@@ -200,7 +202,11 @@ func TestNoAnswerInTime(t *testing.T) {
 		"initialize": {func(s *server) { _, _ = s.in.ReadString(0) }, wire.CauseUnavailable},
 		"thread/start": {func(s *server) {
 			s.send(`{"id":%v,"result":{}}`, s.expect("initialize")["id"])
-			_, _ = s.in.ReadString(0)
+			s.expect("initialized")
+			s.expect("thread/start")
+			if more, err := s.in.ReadString('\n'); err == nil {
+				t.Errorf("after thread/start: %s", more)
+			}
 		}, wire.CauseProtocol},
 	}
 	for method, tt := range tests {
@@ -209,6 +215,32 @@ func TestNoAnswerInTime(t *testing.T) {
 		out := w.run(t, t.Context())
 		if out.Error == nil || out.Error.Category != tt.category || !strings.Contains(out.Error.Message, method) {
 			t.Errorf("%s: %+v", method, out.Error)
+		}
+	}
+}
+
+// Case C17: a slow start is none of the faults that the limit of other requests finds; by
+// default it has a minute.
+func TestSlowStart(t *testing.T) {
+	w := newWorld(t, func(s *server) {
+		hello := s.expect("initialize")
+		<-time.After(5 * session.Tick)
+		s.answer(hello, `{}`)
+		s.expect("initialized")
+		f := s.expect("thread/start")
+		<-time.After(5 * session.Tick)
+		s.answer(f, `{"thread":{"id":"T1"},"sandbox":{"type":"readOnly"}}`)
+		s.turn("U1")
+		s.done()
+		s.rest()
+	})
+	w.cfg.ReadTimeout = 2 * session.Tick
+	if out := w.run(t, t.Context()); out.Outcome != wire.Succeeded {
+		t.Errorf("outcome %+v, error %+v", out, out.Error)
+	}
+	for read, want := range map[time.Duration]time.Duration{time.Second: time.Minute, time.Hour: time.Hour} {
+		if got := StartTimeout(read); got != want {
+			t.Errorf("start-up has %s where a request has %s, want %s", got, read, want)
 		}
 	}
 }

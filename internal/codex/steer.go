@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -123,38 +124,42 @@ func (d *driver) userSaid(item gjson.Result) {
 	}
 }
 
-// settle finds out, while no turn runs, what became of texts that were sent before.
+// settle finds out, between two turns, what became of texts that were sent before.
 func (d *driver) settle() error {
 	if err := d.hearSteers(); err != nil {
 		return err
 	}
-	if len(d.inbox.Unread()) == 0 {
-		return nil
-	}
-	history, err := d.history()
-	var refused *rpcError
-	switch {
-	case errors.As(err, &refused):
-		d.inbox.Unsettled(refused)
-	case err != nil:
-		return err
-	default:
-		d.inbox.Settle(history)
+	for unread := d.inbox.Unread(); len(unread) > 0; {
+		history, err := d.history()
+		var refused *rpcError
+		if errors.As(err, &refused) {
+			d.inbox.Unsettled(refused)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		// A goal's turn may have come and gone meanwhile. Its texts need not be in what
+		// was read before, and would be delivered twice.
+		asked := unread
+		if unread = d.inbox.Unread(); within(unread, asked) {
+			d.inbox.Settle(history)
+			return nil
+		}
 	}
 	return nil
+}
+
+func within(some, all []*session.Letter) bool {
+	return !slices.ContainsFunc(some, func(l *session.Letter) bool { return !slices.Contains(all, l) })
 }
 
 // hearSteers waits for the answers to texts that were sent into a turn which has ended
 // meanwhile: most of them say all that is to be known.
 func (d *driver) hearSteers() error {
-	limit := time.NewTimer(d.cfg.ReadTimeout)
-	defer limit.Stop()
-	for d.steers > 0 {
-		err := d.step(limit.C)
-		if errors.Is(err, errLate) {
-			return nil
-		}
-		if err != nil {
+	due := d.clocks.Elapsed() + d.cfg.ReadTimeout
+	for d.steers > 0 && d.clocks.Elapsed() < due {
+		if err := d.step(); err != nil {
 			return err
 		}
 	}

@@ -22,7 +22,7 @@ func (d *driver) shutdown(end *session.Ending) {
 	}
 	d.endWork()
 	d.fail(end)
-	if d.frames != nil && d.linger == nil {
+	if d.frames != nil && !d.fading {
 		d.interrupt() // before questions are declined, so that the agent does not go on
 		d.declineAsks()
 		d.quietTurn(d.cfg.Grace / 2)
@@ -41,7 +41,7 @@ func (d *driver) shutdown(end *session.Ending) {
 func (d *driver) quietTurn(limit time.Duration) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
-	for d.turn.active && d.frames != nil && d.linger == nil {
+	for d.turn.active && d.frames != nil && !d.fading {
 		if !d.hear(timer.C) {
 			return
 		}

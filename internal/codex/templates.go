@@ -36,8 +36,6 @@ func Templates() []Request {
 	letter := &session.Letter{Request: mailbox.Request{Text: "text"}, ClientID: "run/request"}
 	items := d.itemsParams()
 	items["cursor"] = "cursor"
-	goal := d.goalParams()
-	goal["objective"], goal["status"], goal["tokenBudget"] = "text", goalActive, 1
 	return []Request{
 		{methodInitialize, helloParams()},
 		{methodThreadStart, start},
@@ -47,8 +45,6 @@ func Templates() []Request {
 		{methodInterrupt, d.interruptParams(&turn{id: turnID})},
 		{methodItemsList, items},
 		{methodThreadRead, d.wholeParams()},
-		{methodGoalGet, d.goalParams()},
-		{methodGoalSet, goal},
 		{methodAccountRead, accountParams()},
 		{methodGoalSet, d.goalSetParams(1)},
 		{methodGoalGet, d.goalParams()},

@@ -58,7 +58,7 @@ func (d *driver) runTurn(p session.Prompt) error {
 		}
 	}
 	for d.turn.active {
-		if err := d.step(nil); err != nil {
+		if err := d.step(); err != nil {
 			return err
 		}
 	}

@@ -382,3 +382,25 @@ func TestParseStatTellsExiting(t *testing.T) {
 		}
 	}
 }
+
+// With a child below us, also one that has stopped, the process table is looked at; without
+// one it need not be.
+func TestChildless(t *testing.T) {
+	if !childless() {
+		t.Error("a test has left a child")
+	}
+	c, err := Start(Spec{Argv: []string{"/bin/sh", "-c", "kill -STOP $$"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if childless() {
+		t.Error("the child is not seen")
+	}
+	if killed, err := KillDescendants(within(t)); err != nil || len(killed) != 1 || killed[0].Pid != c.Pid() {
+		t.Errorf("killed %v, %v", killed, err)
+	}
+	<-c.Done()
+	if !childless() {
+		t.Error("a child that was waited for is still seen")
+	}
+}

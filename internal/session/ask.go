@@ -18,6 +18,8 @@ type ask struct {
 
 // NextAsk returns an id for a question of the agent. It is the run's own, so that an
 // answer to a question of an earlier run, which may have had the same number, misses.
+// Nor does the run give it twice: an earlier session of it has asked fewer questions
+// than it has printed events.
 func (in *Inbox) NextAsk() string {
 	in.asked++
 	return fmt.Sprintf("%s-%d", askPrefix(in.place.RunID), in.asked)

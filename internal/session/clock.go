@@ -63,6 +63,10 @@ func (c *Clocks) Advance(now time.Time) *Ending {
 	return nil
 }
 
+// Elapsed returns the time that all calls of Advance have added: the session's own
+// clock, for limits that are none of Limits.
+func (c *Clocks) Elapsed() time.Duration { return c.total }
+
 // Step returns what the last Advance has added, for other clocks of the session.
 func (c *Clocks) Step() time.Duration { return c.step }
 

@@ -7,10 +7,7 @@ import (
 	"io"
 	"os"
 	"sync"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"ostoolkit/internal/cli"
 )
@@ -79,7 +76,7 @@ func (c *copier) run() {
 		case <-c.kick:
 		case <-look.C:
 			// An agent may work for long without an event that would find this out.
-			if readerGone(c.w) {
+			if cli.ReaderGone(c.w) {
 				c.err = cli.ErrStdoutClosed
 			}
 		case <-c.ending:
@@ -96,25 +93,6 @@ func (c *copier) run() {
 			return
 		}
 	}
-}
-
-// readerGone reports whether w is a pipe or a socket that nobody reads any more.
-func readerGone(w io.Writer) bool {
-	f, ok := w.(syscall.Conn)
-	if !ok {
-		return false
-	}
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return false
-	}
-	gone := false
-	err = raw.Control(func(fd uintptr) {
-		ask := []unix.PollFd{{Fd: int32(fd)}}
-		n, err := unix.Poll(ask, 0)
-		gone = err == nil && n == 1 && ask[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
-	})
-	return err == nil && gone
 }
 
 func (c *copier) copy() error {

@@ -31,6 +31,8 @@ type Emitter struct {
 	place Place
 	out   Output
 
+	begun int64 // the number of the run's events before this session
+
 	mu      sync.Mutex
 	seq     int64
 	session string
@@ -48,9 +50,14 @@ const (
 	holdTime = 10 * time.Millisecond
 )
 
-// NewEmitter returns the Emitter of one session. Close ends it.
+// NewEmitter returns the Emitter of one session, which numbers its events behind those
+// that the run has already. Close ends it.
 func NewEmitter(p Place, out Output) (*Emitter, error) {
-	e := &Emitter{place: p, out: out}
+	seq, err := lastSeq(p.Run.Events(), p.RunID)
+	if err != nil {
+		return nil, err
+	}
+	e := &Emitter{place: p, out: out, seq: seq, begun: seq}
 	if p.Log == nil {
 		return e, nil
 	}
@@ -58,7 +65,6 @@ func NewEmitter(p Place, out Output) (*Emitter, error) {
 	if out.Brief {
 		w = &onlyOutcomes{w: w}
 	}
-	var err error
 	if e.copier, err = newCopier(p.Run.Events(), w); err != nil {
 		return nil, fmt.Errorf("copy the log to stdout: %v", err)
 	}

@@ -141,26 +141,6 @@ func TestReaderHasGone(t *testing.T) {
 	}
 }
 
-func TestReaderGoneBetweenEvents(t *testing.T) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = w.Close() }()
-	if readerGone(w) {
-		t.Error("a pipe with a reader has none")
-	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if !readerGone(w) {
-		t.Error("a pipe without a reader has one")
-	}
-	if readerGone(io.Discard) {
-		t.Error("what is no pipe has lost its reader")
-	}
-}
-
 // A log that fails in mid-run costs one warning and no record on stdout.
 func TestLogFails(t *testing.T) {
 	var out bytes.Buffer

@@ -48,8 +48,8 @@ type Inbox struct {
 	turn    string    // "" while none runs
 	letters []*Letter // taken and not settled, in the order they were taken
 	asks    []*ask
-	asked   int
-	stopped bool // the run is being ended: nothing is handed over any more
+	asked   int64 // the number of the newest question
+	stopped bool  // the run is being ended: nothing is handed over any more
 }
 
 // InboxOptions are how an Inbox is opened.
@@ -63,7 +63,7 @@ type InboxOptions struct {
 // earlier run had taken and not settled is among Unread, unless it was a control, which
 // has expired with its run.
 func OpenInbox(p Place, em *Emitter, peer Steered, o InboxOptions) *Inbox {
-	in := &Inbox{place: p, em: em, peer: peer, harness: o.Harness, now: o.Now}
+	in := &Inbox{place: p, em: em, peer: peer, harness: o.Harness, now: o.Now, asked: em.begun}
 	if err := in.open(o.Watch); err != nil {
 		in.box = nil
 		in.warnf("the session cannot be steered: %v", err)

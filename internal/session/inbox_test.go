@@ -272,6 +272,16 @@ func TestUnreadIsSettledByHistory(t *testing.T) {
 	}
 }
 
+// A run that ends before it has asked the history cannot say that a dead run's text was
+// not read: the next one finds out. The leak run found this.
+func TestClaimOfADeadRunWaitsForTheHistory(t *testing.T) {
+	o := openOffice(t, ".owner.json", `{"run_id":"r0"}`, "a.claimed.json", `{"text":"a"}`)
+	o.closed(true)
+	if _, err := os.Stat(filepath.Join(o.place.State.Mailbox(), "a.claimed.json")); err != nil {
+		t.Errorf("the claim is gone: %v", err)
+	}
+}
+
 func TestKeptTextStaysForTheNextRun(t *testing.T) {
 	o := openOffice(t)
 	o.write("a.request.json", `{"text":"a","keep":true}`)

@@ -27,12 +27,15 @@ type Letter struct {
 	Try int
 
 	state mailbox.State
-	sent  bool          // the peer may have it
-	turn  string        // that it was sent into
-	age   time.Duration // since it was sent
-	held  bool          // to be sent again
-	due   bool          // and that now
-	wait  time.Duration // until it is due; 0: with the next turn
+	sent  bool // the peer may have it
+	// inherited is set while a dead run's text has not been looked for in the history:
+	// nobody can say yet that it was not delivered.
+	inherited bool
+	turn      string        // that it was sent into
+	age       time.Duration // since it was sent
+	held      bool          // to be sent again
+	due       bool          // and that now
+	wait      time.Duration // until it is due; 0: with the next turn
 }
 
 func newLetter(r mailbox.Request, runID string) *Letter {
@@ -42,7 +45,7 @@ func newLetter(r mailbox.Request, runID string) *Letter {
 // recovered is the letter of a run that has died: the peer may have it or not.
 func recovered(c mailbox.Claim) *Letter {
 	l := newLetter(c.Request, c.RunID)
-	l.state, l.sent = c.State, true
+	l.state, l.sent, l.inherited = c.State, true, true
 	return l
 }
 
@@ -98,7 +101,7 @@ func (in *Inbox) Hold(l *Letter, reason string, again time.Duration) {
 }
 
 func (in *Inbox) hold(l *Letter, again time.Duration) {
-	l.sent, l.held, l.wait = false, true, again
+	l.sent, l.inherited, l.held, l.wait = false, false, true, again
 	l.due = in.turn != "" && in.turn != l.turn
 }
 
@@ -138,6 +141,9 @@ func (in *Inbox) Settle(history map[string]string) {
 		}
 		in.hold(l, 0)
 	}
+	if in.turn != "" { // one that nobody has asked for, and that has begun meanwhile
+		in.Deliver()
+	}
 }
 
 // Unsettled says that the history cannot be had. Rather than deliver a text twice the
@@ -156,7 +162,7 @@ func (in *Inbox) giveUp(l *Letter, over bool) bool {
 	case !l.speaks():
 		in.reply(l, mailbox.Expired, "the run ended before it was answered", "")
 		return false
-	case l.Request.Keep, l.sent && !over:
+	case l.Request.Keep, l.sent && !over, l.inherited:
 		return false // its claim stays, and the next run settles it
 	}
 	if in.reply(l, mailbox.Undelivered, unreadReason, "") {

@@ -13,7 +13,7 @@ type Workspace struct {
 	Route    *Route  `json:"route"`
 	Prompt   Text    `json:"prompt,omitempty"`
 
-	*Listing // in os-workspace list only
+	*Listing // in os-workspace list, show and sweep only
 }
 
 func (*Workspace) kind() string { return "workspace" }
@@ -28,14 +28,40 @@ type RunRef struct {
 	Outcome string `json:"outcome,omitempty"` // list: of an ended run
 }
 
-// Listing is what list adds to a workspace.
+// Listing is what list, show and sweep add to a workspace.
 type Listing struct {
 	Locked       bool          `json:"locked"`
 	Category     string        `json:"category"`
+	Harness      string        `json:"harness"` // of the session; HarnessUnknown where nothing names one
 	Conversation *Conversation `json:"conversation"`
 	LastSeenAt   Time          `json:"last_seen_at"`
-	Bytes        *int64        `json:"bytes,omitempty"`
+	Dirty        *bool         `json:"dirty"`           // a git tree holds work that is nowhere else; null: nobody can say
+	Bytes        *int64        `json:"bytes,omitempty"` // on disk
+
+	Action string `json:"action,omitempty"` // sweep: what became of it
+	Reason string `json:"reason,omitempty"` // sweep, where it was kept
+	Detail string `json:"detail,omitempty"` // the same for people
 }
+
+// HarnessUnknown is the harness of a workspace without a session.
+const HarnessUnknown = "unknown"
+
+// Values of Listing.Action.
+const (
+	SweepRemoved     = "removed"      // the folder is gone, the state put aside
+	SweepKept        = "kept"         // for Listing.Reason
+	SweepPruned      = "pruned"       // the state that was put aside is gone
+	SweepWouldRemove = "would_remove" // the same for a rehearsal
+	SweepWouldPrune  = "would_prune"
+)
+
+// Values of Listing.Reason.
+const (
+	KeptBusy    = "busy"    // a run is in flight
+	KeptRecent  = "recent"  // it was seen or changed too lately
+	KeptUnsaved = "unsaved" // work would be lost
+	KeptError   = "error"   // it cannot be removed
+)
 
 // Conversation is what list tells of conversation.json.
 type Conversation struct {

@@ -20,13 +20,14 @@ const maxText = 1 << 20
 type handler func(s *server, id, params json.RawMessage) *rpcError
 
 var handlers = map[string]handler{
-	"initialize":     (*server).initialize,
-	"account/read":   (*server).readAccount,
-	"thread/start":   (*server).startThread,
-	"thread/resume":  (*server).resumeThread,
-	"turn/start":     (*server).startTurn,
-	"turn/steer":     (*server).steerTurn,
-	"turn/interrupt": (*server).interruptTurn,
+	"initialize":      (*server).initialize,
+	"account/read":    (*server).readAccount,
+	"thread/start":    (*server).startThread,
+	"thread/resume":   (*server).resumeThread,
+	"thread/goal/set": (*server).refuseGoal,
+	"turn/start":      (*server).startTurn,
+	"turn/steer":      (*server).steerTurn,
+	"turn/interrupt":  (*server).interruptTurn,
 }
 
 func (s *server) initialize(id, raw json.RawMessage) *rpcError {
@@ -184,6 +185,12 @@ func (s *server) load(id string) (*thread, *rpcError) {
 	}
 	s.threads[id] = t
 	return t, nil
+}
+
+// refuseGoal: what goes on by itself until a goal is reached is the model, and there is
+// none.
+func (s *server) refuseGoal(_, _ json.RawMessage) *rpcError {
+	return invalid("os-codex rehearse has no goals")
 }
 
 // turnParams are those of turn/start, turn/steer and turn/interrupt.

@@ -83,7 +83,7 @@ func (p *program) entries() []os.DirEntry {
 	return all
 }
 
-// Row 19 of OpenSymphony's: two checks, one generation, one entry of the cache.
+// opensymphony 8.19: two checks, one generation, one entry of the cache.
 func TestCacheKeepsTheVerdict(t *testing.T) {
 	p := newProgram(t, generates)
 	if p.check().Cached || !p.check().Cached {
@@ -94,7 +94,7 @@ func TestCacheKeepsTheVerdict(t *testing.T) {
 	}
 }
 
-// Row 20 of OpenSymphony's: a program that was rewritten is asked again. So it is when
+// opensymphony 8.20: a program that was rewritten is asked again. So it is when
 // its time, what it says of itself, we, or what we send has changed.
 func TestCacheForgets(t *testing.T) {
 	for name, change := range map[string]func(*program){
@@ -202,7 +202,7 @@ func TestTidy(t *testing.T) {
 	}
 }
 
-// Row 6 of OpenSymphony's: the preview of a schema's stderr is bounded and clean.
+// opensymphony 8.6: the preview of a schema's stderr is bounded and clean.
 func TestPreview(t *testing.T) {
 	long := Preview([]byte("begin\x00 " + strings.Repeat("ä ", 4000)))
 	if !strings.HasPrefix(long, "begin ä") || !strings.HasSuffix(long, "...") || strings.ContainsRune(long, 0) || len(long) > maxPreview+3 {

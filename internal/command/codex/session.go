@@ -36,10 +36,11 @@ func (c *command) session(ctx context.Context, rec *wire.Workspace) error {
 	out, err := c.run(ctx, place, em, a.Swept)
 	if out == nil {
 		end := session.EndingOf(err)
-		out, err = a.Life.Outcome(wire.Failed, end.Category, end.Message), cli.Errorf(cli.StatusTemporary, "%s", end.Message)
+		out, err = a.Life.Outcome(wire.Failed, end.Category, end.Message), cli.WithHint(cli.Errorf(cli.StatusTemporary, "%s", end.Message),
+			"end the Codex that has the thread open, or begin a new one with --resume never")
 	}
 	if finishErr := a.Finish(ctx, out); finishErr != nil {
-		c.env.Warnf("end the run: %v", finishErr)
+		c.env.Warnf("%s, which cannot be written down: %v", ended(out), finishErr)
 	}
 	if closeErr := c.drain(ctx, em); closeErr != nil {
 		c.env.Warnf("print the events: %v", closeErr)
@@ -48,6 +49,15 @@ func (c *command) session(ctx context.Context, rec *wire.Workspace) error {
 		return err
 	}
 	return cli.Exit(out.ExitStatus())
+}
+
+// ended says how a run has ended, for people.
+func ended(out *wire.Outcome) string {
+	text := "the run has ended as " + out.Outcome
+	if out.Error != nil {
+		text += " (" + out.Error.Message + ")"
+	}
+	return text
 }
 
 // attach finds out for which run the session is made; see run.Attach.
