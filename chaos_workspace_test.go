@@ -24,12 +24,13 @@ import (
 )
 
 const (
-	trialIssues  = 4
-	trialWorkers = 3
-	trialKills   = 40               // OS_CHAOS_KILLS asks for more
-	trialPerKill = 2 * time.Second  // no more than this for each, or the trial hangs
-	trialPause   = 200              // at most so many milliseconds between two strikes
-	trialQuiet   = 10 * time.Second // what a last run may take until all is gone
+	trialIssues   = 8
+	trialWorkers  = 4
+	trialRounds   = 60               // of all workers; OS_CHAOS_ROUNDS asks for more
+	trialPerRound = 2 * time.Second  // no more than this for each, or the trial hangs
+	trialPerKill  = 5                // a kill for so many rounds, or it was no trial
+	trialPause    = 150              // at most so many milliseconds between two strikes
+	trialQuiet    = 10 * time.Second // what a last run may take until all is gone
 )
 
 // trialFiles are the parts of a run that is killed in every place: hooks that write down
@@ -39,11 +40,21 @@ var trialFiles = map[string]string{
 	"WORKFLOW.md": `---
 workspace: {root: root}
 hooks:
+  after_create: sh "$TRIAL/create.sh"
   before_run: echo "$OS_RUN_ID" >> "$TRIAL/begun"; sleep 0.02
   after_run: echo "$OS_RUN_ID $OS_OUTCOME" >> "$TRIAL/ended"; sleep 0.02
+  before_remove: sleep 0.02
   env: [TRIAL, OS_TEST_ID]
 ---
 `,
+	// It must not run where its success is on disk. The link leads out of the root, to what
+	// no removal may touch.
+	"create.sh": `grep -q '"after_create_done_at":null' "$OS_STATE_DIR/issue.json" || echo "$OS_KEY" >> "$TRIAL/twice"
+ln -sfn "$TRIAL/victim" out
+sleep 0.02
+echo "$OS_KEY" >> "$TRIAL/created"
+`,
+	"victim/kept": "as it was\n",
 	"harness.sh": `setsid sh "$TRIAL/agent.sh" 3>&- &
 wait $!
 `,
@@ -68,13 +79,15 @@ type trial struct {
 
 	mu     sync.Mutex
 	kills  map[string]int
-	starts int
-	output bytes.Buffer // of all os-workspace
+	acts   map[string]int // by verb and exit status
+	output bytes.Buffer   // of all os-workspace
 }
 
 // TestKillTrial kills supervisors, harnesses, agents and hooks at random while several
-// processes run the same few issues. However it goes, no issue has two agents at once,
-// each run ends once, and one more run of each issue leaves nothing of it.
+// processes run, ensure, begin, end and remove the same few issues. However it goes, no
+// issue has two agents at once, each run ends once, no after_create runs where one has
+// succeeded, nothing outside the root is touched, and one more run of each issue leaves
+// nothing of it.
 func TestKillTrial(t *testing.T) {
 	if _, err := exec.LookPath("flock"); err != nil {
 		t.Skip("no flock(1), by which the agents tell that they are alone")
@@ -82,18 +95,18 @@ func TestKillTrial(t *testing.T) {
 	if _, err := os.Stat("/proc/self/environ"); err != nil {
 		t.Skip("processes are found by /proc")
 	}
-	want := trialKills
-	if text := os.Getenv("OS_CHAOS_KILLS"); text != "" {
+	rounds := trialRounds
+	if text := os.Getenv("OS_CHAOS_ROUNDS"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want = n
+		rounds = n
 	}
 	tr := newTrial(t)
-	tr.rage(t, want)
+	tr.rage(t, rounds)
 	for i := range trialIssues {
-		if status := tr.workspace(t, i, "true"); status != 0 {
+		if _, status := tr.workspace(t, issueLine(i), "run", "--", "true"); status != 0 {
 			t.Errorf("the last run of issue %d ended with status %d", i, status)
 		}
 	}
@@ -105,9 +118,10 @@ func TestKillTrial(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(tr.dir, "overlap")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("two agents in one folder: %s, %v", text, err)
 	}
+	tr.checkOutside(t)
 	runs := tr.checkState(t)
 	ends := tr.checkEnds(t, runs)
-	t.Logf("%v kills in %d starts, %d runs begun, %d of their ends seen, %d processes left", tr.kills, tr.starts, len(runs), ends, len(left))
+	t.Logf("%v kills in %d rounds: %v; %d runs begun, %d of their ends seen, %d processes left", tr.kills, rounds, tr.acts, len(runs), ends, len(left))
 }
 
 func newTrial(t *testing.T) *trial {
@@ -117,45 +131,53 @@ func newTrial(t *testing.T) *trial {
 		t.Fatal(err)
 	}
 	for name, text := range trialFiles {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	id := fmt.Sprintf("%d-trial", os.Getpid())
-	return &trial{dir: dir, id: id, kills: map[string]int{}, environ: []string{
+	return &trial{dir: dir, id: id, kills: map[string]int{}, acts: map[string]int{}, environ: []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, "home"), "XDG_STATE_HOME=" + filepath.Join(dir, "state"),
 		"TRIAL=" + dir, testIDVar + "=" + id,
 	}}
 }
 
-// rage lets the workers run and kills what they start.
-func (tr *trial) rage(t *testing.T, kills int) {
-	done := make(chan struct{})
+// rage lets the workers have their rounds and kills what they start.
+func (tr *trial) rage(t *testing.T, rounds int) {
+	tickets := make(chan struct{}, rounds)
+	for range rounds {
+		tickets <- struct{}{}
+	}
+	close(tickets)
 	var workers sync.WaitGroup
 	for range trialWorkers {
 		workers.Go(func() {
-			for !isClosed(done) {
-				switch status := tr.workspace(t, rand.IntN(trialIssues), "sh", filepath.Join(tr.dir, "harness.sh"), strconv.Itoa(rand.IntN(2))); status {
-				case 0, 1, 75, 128 + 9:
-				default:
-					t.Errorf("os-workspace ended with status %d", status)
-				}
+			for range tickets {
+				tr.act(t, rand.IntN(trialIssues))
 			}
 		})
 	}
-	deadline := time.NewTimer(time.Duration(kills) * trialPerKill)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		workers.Wait()
+	}()
+	deadline := time.NewTimer(time.Duration(rounds) * trialPerRound)
 	defer deadline.Stop()
-	for n := 0; n < kills; {
+	kills := 0
+	for !isClosed(done) {
 		select {
+		case <-done:
 		case <-time.After(time.Duration(rand.IntN(trialPause)) * time.Millisecond):
-			n += tr.strike()
+			kills += tr.strike()
 		case <-deadline.C:
-			t.Errorf("only %d kills of %d", n, kills)
-			n = kills
+			t.Fatalf("%d rounds are not over after %v", rounds, time.Duration(rounds)*trialPerRound)
 		}
 	}
-	close(done)
-	workers.Wait()
+	if kills < rounds/trialPerKill {
+		t.Errorf("only %d kills in %d rounds", kills, rounds)
+	}
 }
 
 func isClosed(c <-chan struct{}) bool {
@@ -167,26 +189,81 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// workspace runs os-workspace for one issue and returns its exit status.
-func (tr *trial) workspace(t *testing.T, issue int, harness ...string) int {
-	cmd := exec.Command("os-workspace", append([]string{"run", "--"}, harness...)...)
+func issueLine(issue int) string {
+	return fmt.Sprintf(`{"identifier":"T-%d","title":"t"}`+"\n", issue)
+}
+
+// act is one round: a whole run, the same by its plumbing, or a removal.
+func (tr *trial) act(t *testing.T, issue int) {
+	switch rand.IntN(4) {
+	case 0:
+		tr.plumb(t, issueLine(issue))
+	case 1:
+		tr.workspace(t, "", "remove", "--force", fmt.Sprintf("T-%d", issue))
+	default:
+		tr.workspace(t, issueLine(issue), "run", "--", "sh", filepath.Join(tr.dir, "harness.sh"), strconv.Itoa(rand.IntN(2)))
+	}
+}
+
+// plumb brings a run from ensure to end as far as nobody is killed or in the way.
+func (tr *trial) plumb(t *testing.T, issue string) {
+	ready, _ := tr.workspace(t, issue, "ensure")
+	if ready == "" {
+		return
+	}
+	begun, _ := tr.workspace(t, ready, "begin")
+	if gjson.Get(begun, "type").String() != "workspace" {
+		return
+	}
+	outcome, err := json.Marshal(map[string]any{
+		"v": 1, "type": "outcome", "run_id": gjson.Get(begun, "run.id").String(), "outcome": "succeeded",
+		"workspace": map[string]string{"key": gjson.Get(begun, "key").String()},
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	tr.workspace(t, string(outcome)+"\n", "end")
+}
+
+// fair are the exit statuses of each verb while others are at the same issues. begin and
+// end find a workspace that was removed meanwhile.
+var fair = map[string][]int{
+	"run":    {0, 1, 75, 128 + 9},
+	"ensure": {0, 1, 75, 128 + 9},
+	"begin":  {0, 1, 73, 75, 128 + 9},
+	"end":    {0, 73, 75, 128 + 9},
+	"remove": {0, 66, 75, 128 + 9},
+}
+
+var removedMeanwhile = regexp.MustCompile(`no such workspace|is not ready, os-workspace ensure makes it so|was never begun`)
+
+// workspace runs os-workspace and returns the last line of its output and its status.
+func (tr *trial) workspace(t *testing.T, stdin, verb string, args ...string) (last string, status int) {
+	cmd := exec.Command("os-workspace", append([]string{verb}, args...)...)
 	cmd.Dir, cmd.Env = tr.dir, tr.environ
-	cmd.Stdin = strings.NewReader(fmt.Sprintf(`{"identifier":"T-%d","title":"t"}`+"\n", issue))
+	cmd.Stdin = strings.NewReader(stdin)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		t.Error(err)
-		return -1
+		return "", -1
+	}
+	status = exitStatus(cmd.ProcessState)
+	if !slices.Contains(fair[verb], status) || status == 73 && !removedMeanwhile.Match(errs.Bytes()) {
+		t.Errorf("%s ended with status %d: %s%s", verb, status, out, errs.Bytes())
 	}
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	tr.starts++
-	tr.output.Write(out)
-	status := exitStatus(cmd.ProcessState)
-	if status == 73 {
-		t.Errorf("%s%s", out, exit.Stderr)
+	tr.acts[fmt.Sprintf("%s %d", verb, status)]++
+	for line := range strings.Lines(string(out)) {
+		last = line
+		if gjson.Get(line, "type").String() == "outcome" {
+			tr.output.WriteString(line)
+		}
 	}
-	return status
+	return last, status
 }
 
 // roles tell by its command line what a process of the trial is.
@@ -230,6 +307,26 @@ func (tr *trial) kill(role string, victims []process) (struck int) {
 		}
 	}
 	return struck
+}
+
+// checkOutside looks at what is not in the root, and at what the hooks have found wrong.
+func (tr *trial) checkOutside(t *testing.T) {
+	if text, err := os.ReadFile(filepath.Join(tr.dir, "twice")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after_create ran where it had succeeded: %s, %v", text, err)
+	}
+	if text, err := os.ReadFile(filepath.Join(tr.dir, "victim", "kept")); err != nil || string(text) != trialFiles["victim/kept"] {
+		t.Errorf("what lies outside the root is %q, %v", text, err)
+	}
+	known := []string{"begun", "created", "ended", "overlap", "root", "state", "twice", "victim"}
+	entries, err := os.ReadDir(tr.dir)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, e := range entries {
+		if trialFiles[e.Name()] == "" && !slices.Contains(known, e.Name()) {
+			t.Errorf("%s lies outside the root", e.Name())
+		}
+	}
 }
 
 // checkState reads all that lies on disk and returns the outcome of each run, "" of one

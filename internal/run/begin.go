@@ -154,13 +154,11 @@ func (l *Life) hook(ctx context.Context, name string, facts map[string]string) e
 	if r == nil {
 		return nil
 	}
-	if err := l.Record(*r); err != nil {
-		return err
-	}
+	err := l.Record(*r)
 	if !r.Succeeded() {
-		return &workspace.HookError{Result: *r}
+		err = errors.Join(&workspace.HookError{Result: *r}, err)
 	}
-	return nil
+	return err
 }
 
 // End writes the outcome down, runs after_run, whose failure is recorded and

@@ -97,10 +97,8 @@ func ReadManifest(dir state.Dir) (*Manifest, error) {
 // whose owner died in after_run, or else its last word in the log, whose supervisor
 // died before the harness did.
 func Recorded(dir state.Dir, runID string) (*wire.Outcome, error) {
-	var saved wire.Outcome
-	err := state.ReadJSON(dir.Run(runID).Outcome(), &saved)
-	if err == nil && saved.RunID == runID && saved.Known() {
-		return &saved, nil
+	if out := written(dir, runID); out != nil {
+		return out, nil
 	}
 	out, _, err := state.LastOutcome(dir.Run(runID).Events(), runID)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -109,10 +107,21 @@ func Recorded(dir state.Dir, runID string) (*wire.Outcome, error) {
 	return out, nil
 }
 
+// written returns the outcome that whoever ended the run has written down, or nil.
+func written(dir state.Dir, runID string) *wire.Outcome {
+	var out wire.Outcome
+	err := state.ReadJSON(dir.Run(runID).Outcome(), &out)
+	if err != nil || out.RunID != runID || !out.Known() {
+		return nil
+	}
+	return &out
+}
+
 func (l *Life) save() error { return state.WriteJSON(l.dir().RunFile(), l.manifest) }
 
 // Resume takes up the run of this id where its begin left it. It is an ErrSuperseded
-// if the newest run is another one or has ended.
+// if the newest run is another one or has ended; so has one whose outcome is written
+// down, though whoever did that died over after_run.
 func (l *Life) Resume(runID string) error {
 	m, err := ReadManifest(l.dir())
 	if err != nil {
@@ -123,7 +132,7 @@ func (l *Life) Resume(runID string) error {
 		return fmt.Errorf("run %q was never begun: %w", runID, ErrSuperseded)
 	case m.RunID != runID:
 		return fmt.Errorf("run %q was followed by %q: %w", runID, m.RunID, ErrSuperseded)
-	case m.Status == Ended:
+	case m.Status == Ended, written(l.dir(), runID) != nil:
 		return fmt.Errorf("run %q has ended: %w", runID, ErrSuperseded)
 	}
 	l.manifest = *m

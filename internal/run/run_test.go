@@ -128,6 +128,23 @@ func TestResumeRefuses(t *testing.T) {
 	}
 }
 
+// Whoever ended a run may have died over after_run: the outcome on disk stands, and an
+// end that comes late with another one is refused.
+func TestResumeOfARunWithAnOutcome(t *testing.T) {
+	dir := t.TempDir()
+	l := lifeIn(dir)
+	begin(t, l, "r1")
+	if err := state.WriteJSON(l.RunDir().Outcome(), record{l.Outcome(wire.Interrupted, "", "")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := lifeIn(dir).Resume("r1"); !errors.Is(err, ErrSuperseded) {
+		t.Errorf("got %v", err)
+	}
+	if out, _, err := lifeIn(dir).Settle(t.Context()); err != nil || out == nil || out.Outcome != wire.Interrupted {
+		t.Errorf("settled as %+v, %v", out, err)
+	}
+}
+
 // A run whose owner died is settled by what it left, in this order.
 func TestSettle(t *testing.T) {
 	line := func(id, outcome string) string {
@@ -296,6 +313,30 @@ func TestAttachEndsWhatItBegan(t *testing.T) {
 	}
 	if m := manifest(t, dir); m.Status != Ended || m.Outcome != wire.Failed {
 		t.Errorf("got %+v", m)
+	}
+}
+
+// A harness without a supervisor ends the run of an owner who died before it begins its
+// own, by what that one has left.
+func TestAttachEndsARunWithoutAnOwner(t *testing.T) {
+	dir := t.TempDir()
+	dead := lifeIn(dir)
+	begin(t, dead, "r1")
+	rec := lifeIn(dir).Workspace
+	h := Host{Getenv: func(string) string { return "" }, Now: func() time.Time { return noon }, Rand: bytes.NewReader(make([]byte, 64))}
+	a, err := Attach(t.Context(), rec, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := Recorded(state.Dir(dir), "r1")
+	if err != nil || out == nil || out.Outcome != wire.Interrupted {
+		t.Errorf("the dead run is %+v, %v", out, err)
+	}
+	if m := manifest(t, dir); m.RunID == "r1" || m.Status != Prepared {
+		t.Errorf("the own run is %+v", m)
+	}
+	if err := a.Finish(t.Context(), a.Life.Outcome(wire.Succeeded, "", "")); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -109,6 +109,13 @@ func (r Root) Issue(key string) Dir { return Dir(filepath.Join(string(r), "issue
 // Issues returns the folder that holds all of them.
 func (r Root) Issues() string { return filepath.Join(string(r), "issues") }
 
+// HookLock returns the lock file that hooks share by its name.
+func (r Root) HookLock(name string) string { return filepath.Join(string(r), "locks", name) }
+
+// Looks returns the folder for what git needs while somebody looks at a worktree without
+// the issue's lock.
+func (r Root) Looks() string { return filepath.Join(string(r), "looks") }
+
 // Removed returns the folder that keeps the state folders of removed workspaces.
 func (r Root) Removed() string { return filepath.Join(string(r), "removed") }
 

@@ -44,8 +44,9 @@ func place(path string, line int) string {
 	}
 }
 
-// nearest returns the name that name was probably meant to be, or "".
-func nearest(name string, known []string) string {
+// Nearest returns the one of known, all in lower case, that name was probably meant to
+// be, or "".
+func Nearest(name string, known []string) string {
 	best, found := max(1, len(name)/3)+1, ""
 	for _, k := range slices.Sorted(slices.Values(known)) {
 		if d := distance(strings.ToLower(name), k); d < best {
@@ -82,7 +83,7 @@ func distance(a, b string) int {
 
 // didYouMean is the tail of a message about an unknown name.
 func didYouMean(prefix, name string, known []string) string {
-	if n := nearest(name, known); n != "" {
+	if n := Nearest(name, known); n != "" {
 		return fmt.Sprintf(", did you mean %q?", prefix+n)
 	}
 	return ""

@@ -52,7 +52,34 @@ func (r *reader) readHooks(s *section, h *Hooks) {
 	s.script("before_remove", &h.BeforeRemove)
 	s.millisOr("timeout_ms", &h.Timeout, time.Minute)
 	s.names("env", &h.Env)
+	r.readLocks(s.table("locks"), h)
 	s.done()
+}
+
+// readLocks takes the names of locks, which become names of files.
+func (r *reader) readLocks(s *section, h *Hooks) {
+	for _, hook := range []string{"after_create", "before_run", "after_run", "before_remove"} {
+		n := s.value(hook)
+		if n == nil {
+			continue
+		}
+		name, ok := r.text(s.key(hook), n)
+		switch {
+		case !ok:
+		case !isLockName(name):
+			r.refuse(s.key(hook), n, "a name of at most 64 of A-Z a-z 0-9 . _ - that begins with none of . and -")
+		case h.Locks == nil:
+			h.Locks = map[string]string{hook: name}
+		default:
+			h.Locks[hook] = name
+		}
+	}
+	s.done()
+}
+
+func isLockName(name string) bool {
+	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+	return len(name) <= 64 && strings.Trim(name, plain) == "" && name[0] != '.' && name[0] != '-'
 }
 
 // readAgent takes codex.stall_timeout_ms too, the old place of agent.stall_timeout_ms.

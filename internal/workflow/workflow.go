@@ -65,6 +65,9 @@ type Hooks struct {
 
 	Timeout time.Duration
 	Env     []string // names that are let through to hooks
+	// Locks maps a hook to the lock that it wants: hooks with the same lock run one at
+	// a time on this state root. nil: none.
+	Locks map[string]string
 }
 
 // Agent bounds the runs.

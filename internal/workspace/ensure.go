@@ -21,6 +21,8 @@ func (e *HookError) Error() string {
 	r := e.Result
 	how := "was cancelled"
 	switch {
+	case r.Status == HookTimedOut && r.Error != "":
+		how = fmt.Sprintf("timed out: %s", r.Error)
 	case r.Status == HookTimedOut:
 		how = "timed out"
 	case r.ExitCode != nil:
@@ -30,7 +32,7 @@ func (e *HookError) Error() string {
 	case r.Signal != "":
 		how = fmt.Sprintf("was ended by %s", r.Signal)
 	}
-	return fmt.Sprintf("%s hook %s", r.Name, how)
+	return fmt.Sprintf("%s hook %s%s", r.Name, how, r.lastLine())
 }
 
 // Ensure makes the folder of p and brings it up: after_create runs until it has
@@ -109,6 +111,11 @@ func (s *Store) makeFolder(p Place) (created bool, err error) {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return false, fmt.Errorf("make workspace: %w", err)
 	}
+	if !created {
+		if err := s.checkSpelling(p); err != nil {
+			return false, err
+		}
+	}
 	real, err := filepath.EvalSymlinks(p.Path)
 	if err != nil {
 		return created, fmt.Errorf("resolve workspace: %w", err)
@@ -156,14 +163,17 @@ func (s *Store) RunHook(ctx context.Context, p Place, name, log string, facts ma
 		"OS_ISSUE_TITLE": p.Issue.Title,
 		"OS_ISSUE_STATE": p.Issue.State,
 	}
+	if name == "before_run" {
+		env["OS_DIRTY"] = s.dirtyFact(ctx, p)
+	}
 	maps.Copy(env, facts)
 	for k, v := range env {
 		env[k] = fact(v)
 	}
-	r := RunHook(ctx, Hook{
+	r := s.runLocked(ctx, p, Hook{
 		Name: name, Script: script, Dir: p.Path, LogPath: log,
 		Env: HookEnv(s.config.Environ, s.config.Hooks.Env, env), Timeout: s.config.Hooks.Timeout,
-	}, s.config.Now)
+	})
 	return &r
 }
 

@@ -26,6 +26,9 @@ type Entry struct {
 	Err      error
 }
 
+// Key is the name of the entry's folders.
+func (e Entry) Key() string { return filepath.Base(string(e.Dir)) }
+
 // Place returns where the entry's issue works. Of the issue it has what the
 // manifest keeps.
 func (e Entry) Place() Place {
@@ -44,19 +47,28 @@ func (s *Store) Entries() ([]Entry, error) {
 	}
 	var entries []Entry
 	for _, f := range folders {
-		e := Entry{Dir: s.state.Issue(f.Name())}
-		e.Err = state.ReadJSON(e.Dir.IssueFile(), &e.Manifest)
-		switch {
-		case errors.Is(e.Err, fs.ErrNotExist):
-			continue
-		case e.Err == nil && e.Manifest.Key != f.Name():
-			e.Err = &state.Refusal{Path: e.Dir.IssueFile(), Reason: fmt.Sprintf("is the manifest of key %q", e.Manifest.Key)}
-		case e.Err == nil && e.Manifest.Path != filepath.Join(s.root, e.Manifest.Key):
-			e.Err = fmt.Errorf("%q speaks of the folder %q %w", e.Dir.IssueFile(), e.Manifest.Path, ErrElsewhere)
+		if e := s.Entry(f.Name()); !errors.Is(e.Err, ErrNotFound) {
+			entries = append(entries, e)
 		}
-		entries = append(entries, e)
 	}
 	return entries, nil
+}
+
+// Entry returns the workspace of this key. Where there is none its Err is an
+// ErrNotFound.
+func (s *Store) Entry(key string) Entry {
+	e := Entry{Dir: s.state.Issue(key)}
+	e.Err = state.ReadJSON(e.Dir.IssueFile(), &e.Manifest)
+	switch m := e.Manifest; {
+	case errors.Is(e.Err, fs.ErrNotExist):
+		e.Err = fmt.Errorf("%w: %q", ErrNotFound, key)
+	case e.Err != nil:
+	case m.Key != key:
+		e.Err = &state.Refusal{Path: e.Dir.IssueFile(), Reason: fmt.Sprintf("is the manifest of key %q", m.Key)}
+	case m.Path != filepath.Join(s.root, m.Key):
+		e.Err = fmt.Errorf("%q speaks of the folder %q %w", e.Dir.IssueFile(), m.Path, ErrElsewhere)
+	}
+	return e
 }
 
 // Find returns the workspace that ref names: an identifier in any letter case, an
@@ -68,7 +80,7 @@ func (s *Store) Find(ref string) (Entry, error) {
 	}
 	matches := []func(Entry) bool{
 		func(e Entry) bool { return e.Manifest.Identifier == ref },
-		func(e Entry) bool { return filepath.Base(string(e.Dir)) == ref },
+		func(e Entry) bool { return e.Key() == ref },
 		func(e Entry) bool { return e.Manifest.ID == ref },
 		func(e Entry) bool { return strings.EqualFold(e.Manifest.Identifier, ref) },
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,14 +30,20 @@ const gitLimit = 30 * time.Second
 // An agent may have written all that lies there, so that git never reads the
 // repository's own configuration; see repository. The caller holds the issue's lock.
 func (s *Store) Unsaved(ctx context.Context, p Place) (reason string, err error) {
+	_, reason, err = unsaved(ctx, p, func(tree string) *gitLook { return s.look(p, tree) })
+	return reason, err
+}
+
+// unsaved is Unsaved that also tells whether there is a repository at all.
+func unsaved(ctx context.Context, p Place, look func(tree string) *gitLook) (found bool, reason string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, gitLimit, fmt.Errorf("git took longer than %v", gitLimit))
 	defer cancel()
 	trees, err := worktrees(p.Path)
 	if err != nil {
-		return "", err
+		return false, "", err
 	}
 	for _, tree := range trees {
-		err := s.look(p, tree).in(ctx, func(ctx context.Context, g *gitLook) (err error) {
+		err := look(tree).in(ctx, func(ctx context.Context, g *gitLook) (err error) {
 			reason, err = g.unsaved(ctx)
 			return err
 		})
@@ -44,10 +51,10 @@ func (s *Store) Unsaved(ctx context.Context, p Place) (reason string, err error)
 			reason = fmt.Sprintf("has a repository in %q that %s", rel, reason)
 		}
 		if err != nil || reason != "" {
-			return reason, err
+			return true, reason, err
 		}
 	}
-	return "", nil
+	return len(trees) > 0, "", nil
 }
 
 // worktrees returns the folders that have a repository: path itself, or those in it.
@@ -90,15 +97,16 @@ func hasGit(path string) (bool, error) {
 // gitLook is one look at a repository. It belongs to one goroutine.
 type gitLook struct {
 	tree    string
-	dir     string // git's GIT_DIR: ours, made for this look and removed after it
-	state   string
+	dir     string            // git's GIT_DIR: ours, made for this look and removed after it
+	marks   map[string]string // by which a git that outlived us is found
 	environ []string
 	repo    *repository
 }
 
 // look prepares a look at one worktree of p's folder.
 func (s *Store) look(p Place, tree string) *gitLook {
-	return &gitLook{tree: tree, dir: filepath.Join(string(p.Dir), "git"), state: string(p.Dir), environ: s.config.Environ}
+	marks := map[string]string{"OS_HOOK": "unsaved", "OS_STATE_DIR": string(p.Dir)}
+	return &gitLook{tree: tree, dir: filepath.Join(string(p.Dir), "git"), marks: marks, environ: s.config.Environ}
 }
 
 // in calls do while the look's own GIT_DIR is there.
@@ -268,11 +276,10 @@ func gitArgv() []string {
 	}
 }
 
-// env is git's whole environment. Our own variables in it let the next command on the
-// issue find a git that outlived us.
+// env is git's whole environment.
 func (g *gitLook) env() []string {
 	keep := func(name string) bool { return name == "PATH" || name == "TMPDIR" }
-	return proc.Environ(g.environ, func(name string) bool { return !keep(name) }, map[string]string{
+	all := map[string]string{
 		"GIT_DIR":                          g.dir,
 		"GIT_WORK_TREE":                    g.tree,
 		"GIT_INDEX_FILE":                   filepath.Join(g.dir, "index"),
@@ -287,9 +294,9 @@ func (g *gitLook) env() []string {
 		"GIT_TERMINAL_PROMPT":              "0",
 		"HOME":                             g.dir,
 		"LC_ALL":                           "C",
-		"OS_HOOK":                          "unsaved",
-		"OS_STATE_DIR":                     g.state,
-	})
+	}
+	maps.Copy(all, g.marks)
+	return proc.Environ(g.environ, func(name string) bool { return !keep(name) }, all)
 }
 
 // gitQuote makes a path fit for a list of paths with colons between them.

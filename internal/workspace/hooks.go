@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ostoolkit/internal/proc"
+	"ostoolkit/internal/state"
 	"ostoolkit/internal/wire"
 )
 
@@ -43,6 +44,7 @@ type Hook struct {
 	LogPath      string        // gets all its output; made anew, with its folder
 	Env          []string      // the whole environment, as from HookEnv
 	Timeout      time.Duration // 0: only the context bounds it
+	Lock         *state.Lock   // held as long as anything of the hook lives; nil: none
 }
 
 // HookResult is how a hook ended, as run.json keeps it.
@@ -61,6 +63,10 @@ type HookResult struct {
 	OutputTail string `json:"output_tail"`
 	Truncated  bool   `json:"truncated"`
 	Leftover   int64  `json:"leftover"` // background children that had to be killed
+	// Where the workflow names a lock for the hook, and how long it waited for it. The
+	// wait is part of the duration.
+	Lock     string `json:"lock,omitempty"`
+	WaitedMS *int64 `json:"waited_ms,omitempty"`
 }
 
 // Succeeded tells whether the hook did its work.
@@ -77,11 +83,21 @@ func (r *HookResult) String() string {
 	case r.ExitCode != nil:
 		text += fmt.Sprintf(", exit status %d", *r.ExitCode)
 	}
+	return text + r.lastLine()
+}
+
+// lastLine is the last line of the output with a colon before it, or "".
+func (r *HookResult) lastLine() string {
+	const limit = 200 // for a message
 	output := strings.TrimSpace(r.OutputHead + r.OutputTail)
-	if last := output[strings.LastIndexByte(output, '\n')+1:]; last != "" {
-		text += ": " + last
+	last := output[strings.LastIndexByte(output, '\n')+1:]
+	if last == "" {
+		return ""
 	}
-	return text
+	if len(last) > limit {
+		last = strings.ToValidUTF8(last[:limit], "") + "…"
+	}
+	return ": " + last
 }
 
 // RunHook runs h and returns once it has ended and nothing that it started is left,
@@ -110,6 +126,10 @@ func runHook(ctx context.Context, h Hook, r *HookResult) error {
 		return err
 	}
 	defer log.Close()
+	var locks []*os.File
+	if h.Lock != nil {
+		locks = append(locks, h.Lock.File())
+	}
 	id := rand.Text() // told to nobody, so it need not be a given one
 	child, err := proc.Start(proc.Spec{
 		Argv:    []string{"/bin/sh", "-c", h.Script},
@@ -117,6 +137,7 @@ func runHook(ctx context.Context, h Hook, r *HookResult) error {
 		Env:     proc.Environ(h.Env, nil, map[string]string{hookIDName: id}),
 		Stdout:  log,
 		Stderr:  log,
+		Extra:   locks, // so that a hook that outlives us still keeps others from running
 		Session: true,
 		Leave:   true, // counted below
 	})

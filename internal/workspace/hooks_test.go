@@ -83,7 +83,7 @@ func TestHookThatCannotStart(t *testing.T) {
 	}
 }
 
-// A hook's output is bounded in the record, whole in the log and never in memory (W08).
+// A hook's output is bounded in the record, whole in the log and never in memory (case W08).
 func TestHookFloodOfOutput(t *testing.T) {
 	h := hookOf(t, "yes | head -c 50000000; echo the end; exit 3")
 	var before, after runtime.MemStats
@@ -118,7 +118,7 @@ func TestHookOutputIsValidText(t *testing.T) {
 	}
 }
 
-// The forked child keeps the output open and would hold a reader of a pipe (W04).
+// The forked child keeps the output open and would hold a reader of a pipe (case W04).
 func TestHookTimeout(t *testing.T) {
 	t.Parallel()
 	h := hookOf(t, "sleep 600 & echo $! >child; wait; true")

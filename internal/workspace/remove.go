@@ -109,7 +109,7 @@ func (s *Store) archive(e Entry, id string) error {
 	if err := state.MakeDir(s.state.Removed()); err != nil {
 		return err
 	}
-	if err := os.Rename(string(e.Dir), filepath.Join(s.state.Removed(), e.Manifest.Key+"-"+id)); err != nil {
+	if err := os.Rename(string(e.Dir), string(s.ArchiveDir(e.Manifest.Key, id))); err != nil {
 		return fmt.Errorf("put the state of the workspace aside: %w", err)
 	}
 	return nil

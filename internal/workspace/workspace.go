@@ -34,6 +34,8 @@ type Config struct {
 	Workflow  string   // path of WORKFLOW.md for hooks, or ""
 	Environ   []string // what hooks get a part of
 	Now       func() time.Time
+	// Waits is told when a hook of p has to wait for the lock file lock; nil: nobody is.
+	Waits func(p Place, hook, lock string)
 }
 
 // Store is one workspace root with its state root.
@@ -60,15 +62,22 @@ func Open(c Config) (*Store, error) {
 	if err := state.MakeDir(string(s.state)); err != nil {
 		return nil, err
 	}
-	canonical, err := filepath.EvalSymlinks(string(s.state))
-	if err != nil {
-		return nil, fmt.Errorf("resolve state root: %w", err)
+	if err := s.resolveState(); err != nil {
+		return nil, err
 	}
-	s.state = state.Root(canonical)
 	if err := s.checkRoots(); err != nil {
 		return nil, err
 	}
 	return s, state.Claim(root, s.owner())
+}
+
+func (s *Store) resolveState() error {
+	canonical, err := filepath.EvalSymlinks(string(s.state))
+	if err != nil {
+		return fmt.Errorf("resolve state root: %w", err)
+	}
+	s.state = state.Root(canonical)
+	return nil
 }
 
 // owner is who we are to a workspace root.
@@ -165,8 +174,11 @@ func (s *Store) Check(p Place) error {
 			return &state.Refusal{Path: path, Reason: "is not a folder"}
 		}
 	}
-	_, err := s.manifest(p)
-	return err
+	m, err := s.manifest(p)
+	if err != nil || m != nil && !m.AfterCreateDoneAt.IsZero() {
+		return err // a folder that is ready was found to be ours when it was made
+	}
+	return s.checkSpelling(p)
 }
 
 // manifest reads issue.json and checks that it speaks of p. Without one it returns

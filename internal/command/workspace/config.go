@@ -1,6 +1,8 @@
 package workspace
 
 import (
+	"errors"
+	"math"
 	"strings"
 	"time"
 
@@ -23,6 +25,12 @@ type config struct {
 	field       string        // show: path, mailbox, state, run or "" for the record
 	refs        []string      // remove: which workspaces; none: those on standard input
 	force       bool          // remove
+	du          bool          // list: add the sizes up
+	dirty       bool          // list: look into git trees
+	olderThan   age           // sweep: what is younger is kept
+	keepDirty   bool          // sweep
+	dryRun      bool          // sweep
+	logsOlder   age           // sweep: prune what was put aside before; 0: nothing
 }
 
 var commonStatuses = []int{cli.StatusOK, cli.StatusFailed, cli.StatusUsage, cli.StatusData, cli.StatusNoInput, cli.StatusState, cli.StatusTemporary, cli.StatusConfig}
@@ -41,6 +49,8 @@ standard output.`,
 		{"show", "print one workspace, or one of its paths"},
 		{"list", "print every workspace"},
 		{"remove", "delete folders in which no work would be lost, and put their state aside"},
+		{"sweep", "do so for the ended issues among those on stdin, and tell what became of each"},
+		{"check", "tell whether the roots are in order"},
 	},
 	Examples: `os-poll --ready | os-workspace run -- os-codex
 os-poll --ready --limit 1 | os-workspace ensure | os-workspace begin | os-codex | os-workspace end
@@ -117,6 +127,39 @@ whether its lock is held. A workspace that cannot be read is one message.`,
 		Statuses: commonStatuses,
 		Notes:    map[int]string{cli.StatusState: "a workspace cannot be read; the others were printed"},
 	},
+	"sweep": {
+		Name:     "os-workspace sweep",
+		Synopsis: []string{"[flags]"},
+		About: `Removes the workspaces of the ended issues on standard input, as remove does, and
+prints a workspace record for each that has one: what became of it and why. Issues that
+are not in a terminal state are passed over. A run in flight and, unless told otherwise,
+work that would be lost keep a workspace; that is no error.
+
+A DURATION is like 36h, 90m or 14d.`,
+		Examples: `os-poll --terminal | os-workspace sweep --older-than 14d --logs-older-than 90d
+os-poll --terminal | os-workspace sweep --dry-run | jq -r '[.issue.identifier,.action,.bytes]|@tsv'`,
+		Statuses: commonStatuses,
+		Notes: map[int]string{
+			cli.StatusOK:    "done; what was kept for a reason is in the records",
+			cli.StatusState: "a workspace or state file cannot be used; the others were swept",
+		},
+	},
+	"check": {
+		Name:     "os-workspace check",
+		Synopsis: []string{"[flags]"},
+		About: `Tells what can be known of the workspace root and the state root, one line each,
+"ok|warning|error NAME: text": whether they can be written, whose they are, on what file
+system they lie and what is free there, manifests that are broken, runs without an owner,
+locks that are held, and what killed processes have left. It makes nothing and changes
+nothing. A setting of the workflow without effect is an error here.`,
+		Examples: `os-workspace check
+os-workspace check | grep -v ^ok`,
+		Statuses: []int{cli.StatusOK, cli.StatusFailed, cli.StatusUsage, cli.StatusNoInput, cli.StatusState, cli.StatusConfig},
+		Notes: map[int]string{
+			cli.StatusOK:    "no error; there may be warnings",
+			cli.StatusState: "a root cannot be used, or a manifest is broken",
+		},
+	},
 	"remove": {
 		Name:     "os-workspace remove",
 		Synopsis: []string{"[--force] [ISSUE...]"},
@@ -137,6 +180,33 @@ os-poll --terminal | os-workspace remove`,
 		},
 	},
 }
+
+// age is a duration that may also be given in days.
+type age time.Duration
+
+// Set implements pflag.Value.
+func (a *age) Set(text string) error {
+	unit := time.Duration(1)
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		text, unit = days+"h", 24
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d > math.MaxInt64/unit {
+		return errors.New("it is no duration such as 36h or 14d")
+	}
+	*a = age(d * unit)
+	return nil
+}
+
+func (a *age) String() string {
+	if *a == 0 {
+		return ""
+	}
+	return time.Duration(*a).String()
+}
+
+// Type implements pflag.Value.
+func (a *age) Type() string { return "duration" }
 
 // parse turns the arguments into a config. It reads nothing but them.
 func parse(args []string) (config, error) {
@@ -175,6 +245,14 @@ func (c *config) flags(usage *cli.Usage) *pflag.FlagSet {
 		fs.DurationVar(&c.grace, "grace", 10*time.Second, "how long CMD may take to stop; 2s later it is killed")
 	case "remove":
 		fs.BoolVar(&c.force, "force", false, "delete also what would be lost")
+	case "list":
+		fs.BoolVar(&c.du, "du", false, "add up how much each folder takes on disk")
+		fs.BoolVar(&c.dirty, "dirty", true, "look whether git trees hold work that is nowhere else")
+	case "sweep":
+		fs.Var(&c.olderThan, "older-than", "keep what was seen or changed less than `DURATION` ago")
+		fs.BoolVar(&c.keepDirty, "keep-dirty", true, "keep what would be lost")
+		fs.BoolVar(&c.dryRun, "dry-run", false, "change nothing, tell what would be done and the sizes")
+		fs.Var(&c.logsOlder, "logs-older-than", "delete also the state and logs of what was removed more than `DURATION` ago")
 	case "show":
 		for _, f := range showFields {
 			fs.Bool(f[0], false, f[1])

@@ -1,10 +1,13 @@
 package workspace
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 
 	"ostoolkit/internal/cli"
 	"ostoolkit/internal/proc"
@@ -17,7 +20,7 @@ import (
 )
 
 // show prints one workspace, or one of its paths.
-func (c *command) show() error {
+func (c *command) show(ctx context.Context) error {
 	entry, err := c.store.Find(c.ref)
 	if errors.Is(err, workspace.ErrNotFound) {
 		return cli.WithHint(cli.Errorf(cli.StatusNoInput, "%w", err), "os-workspace list")
@@ -26,7 +29,8 @@ func (c *command) show() error {
 		return stateError(err)
 	}
 	if c.field == "" {
-		rec, err := c.listing(entry, nil)
+		c.dirty = true
+		rec, err := c.listing(ctx, entry, nil)
 		if err != nil {
 			return stateError(err)
 		}
@@ -60,22 +64,17 @@ func (c *command) path(entry workspace.Entry) (string, error) {
 }
 
 // list prints every workspace; one that cannot be read hides no other.
-func (c *command) list() error {
-	entries, err := c.store.Entries()
+func (c *command) list(ctx context.Context) error {
+	entries, holders, err := c.survey()
 	if err != nil {
 		return stateError(err)
 	}
-	locks := make([]string, len(entries))
-	for i, e := range entries {
-		locks[i] = e.Dir.Lock()
-	}
-	holders, err := proc.HoldersOf(locks)
-	if err != nil {
-		return stateError(fmt.Errorf("look for held locks: %v", err))
-	}
 	damaged := false
 	for _, e := range entries {
-		rec, err := c.listing(e, holders)
+		rec, err := c.listing(ctx, e, holders)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if err != nil {
 			damaged = true
 			c.env.Errorf("%v", err)
@@ -91,8 +90,25 @@ func (c *command) list() error {
 	return nil
 }
 
+// survey returns all workspaces, and who holds their locks.
+func (c *command) survey() ([]workspace.Entry, map[string][]proc.Process, error) {
+	entries, err := c.store.Entries()
+	if err != nil {
+		return nil, nil, err
+	}
+	locks := make([]string, len(entries))
+	for i, e := range entries {
+		locks[i] = e.Dir.Lock()
+	}
+	holders, err := proc.HoldersOf(locks)
+	if err != nil {
+		return nil, nil, fmt.Errorf("look for held locks: %v", err)
+	}
+	return entries, holders, nil
+}
+
 // listing is the record of one entry. holders may be nil, then it looks itself.
-func (c *command) listing(e workspace.Entry, holders map[string][]proc.Process) (*wire.Workspace, error) {
+func (c *command) listing(ctx context.Context, e workspace.Entry, holders map[string][]proc.Process) (*wire.Workspace, error) {
 	if e.Err != nil {
 		return nil, e.Err
 	}
@@ -116,11 +132,31 @@ func (c *command) listing(e workspace.Entry, holders map[string][]proc.Process) 
 	if err := c.complete(rec.Issue); err != nil {
 		return nil, fmt.Errorf("%q is damaged: it has no identifier", e.Dir.IssueFile())
 	}
-	rec.Listing = &wire.Listing{
-		Locked: locked, Category: rec.Issue.Category,
-		Conversation: c.conversation(e.Dir), LastSeenAt: e.Manifest.LastSeenAt,
+	rec.Listing = &wire.Listing{Locked: locked, Category: rec.Issue.Category, LastSeenAt: e.Manifest.LastSeenAt}
+	rec.Conversation, rec.Harness = c.conversation(e.Dir)
+	return rec, c.look(ctx, e.Place(), rec.Listing)
+}
+
+// look adds what takes a look into the folder. A git tree that nobody can judge is a
+// warning and no more.
+func (c *command) look(ctx context.Context, p workspace.Place, l *wire.Listing) error {
+	if c.dirty {
+		dirty, _, err := c.store.Dirty(ctx, p)
+		if err != nil && ctx.Err() == nil {
+			c.env.Warnf("issue %q: look into its folder: %v", p.Issue.Identifier, err)
+		}
+		l.Dirty = dirty
 	}
-	return rec, nil
+	if c.du {
+		return c.measure(ctx, p.Path, l)
+	}
+	return nil
+}
+
+func (c *command) measure(ctx context.Context, dir string, l *wire.Listing) error {
+	bytes, err := workspace.DiskUsage(ctx, dir)
+	l.Bytes = &bytes
+	return err
 }
 
 // verdict tells how a run stands, by the lock and by what it left: a run without an
@@ -136,18 +172,25 @@ func verdict(dir state.Dir, m *run.Manifest, locked bool) (status, outcome strin
 	return run.Ended, out.Outcome
 }
 
-// conversation returns what is known of the session, or nil.
-func (c *command) conversation(dir state.Dir) *wire.Conversation {
-	var conv wire.Conversation
+// conversation returns what is known of the session, or nil, and of which harness it is.
+func (c *command) conversation(dir state.Dir) (*wire.Conversation, string) {
+	var conv struct {
+		wire.Conversation
+		Contract string `json:"contract"`
+	}
 	err := state.ReadJSON(dir.Conversation(), &conv)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		c.env.Warnf("%v", err)
 	}
 	if err != nil {
-		c.env.Warnf("%v", err)
-		return nil
+		return nil, wire.HarnessUnknown
 	}
-	return &conv
+	if conv.Harness == "" {
+		// The contract names the peer: codex-app-server-v2.
+		conv.Harness, _, _ = strings.Cut(conv.Contract, "-")
+	}
+	conv.Harness = cmp.Or(conv.Harness, wire.HarnessUnknown)
+	return &conv.Conversation, conv.Harness
 }
 
 // category is that of a state by the workflow's lists, or by those of the folder board

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"ostoolkit/internal/cli"
 	"ostoolkit/internal/proc"
@@ -101,9 +102,9 @@ func (c *command) end(ctx context.Context, in wire.Record) error {
 	if out.Workspace == nil || out.RunID == "" || !out.Known() {
 		return cli.Errorf(cli.StatusData, "outcome record of run %q has no workspace, no run or no known outcome", out.RunID)
 	}
-	entry, err := c.store.Find(string(out.Workspace.Key))
-	if err != nil {
-		return stateError(err)
+	entry := c.store.Entry(string(out.Workspace.Key))
+	if entry.Err != nil {
+		return stateError(entry.Err)
 	}
 	p := entry.Place()
 	return c.locked(ctx, p, func(*state.Lock) error {
@@ -210,13 +211,13 @@ func (c *command) failure(life *run.Life, err error) *wire.Outcome {
 	category := wire.CauseState
 	switch {
 	case errors.As(err, &hook) && hook.Result.Status == workspace.HookCancelled:
-		return life.Outcome(wire.Cancelled, wire.CauseShutdown, err.Error())
+		return life.Outcome(wire.Cancelled, wire.CauseShutdown, inOne(err))
 	case errors.As(err, &hook):
 		category = wire.CauseHookFailed
 	case errors.As(err, &start):
 		category = wire.CauseUnavailable
 	}
-	return life.Outcome(wire.Failed, category, err.Error())
+	return life.Outcome(wire.Failed, category, inOne(err))
 }
 
 // finish ends the run and prints its outcome. Where the end cannot be written down
@@ -224,7 +225,7 @@ func (c *command) failure(life *run.Life, err error) *wire.Outcome {
 func (c *command) finish(ctx context.Context, life *run.Life, out *wire.Outcome, cause error) error {
 	endErr := life.End(ctx, out)
 	if endErr != nil {
-		endErr = cli.Errorf(cli.StatusState, "write down the end of run %s: %v", out.RunID, errors.Join(endErr, cause))
+		endErr = cli.Errorf(cli.StatusState, "write down the end of run %s: %s", out.RunID, inOne(cause, endErr))
 	} else if cause != nil {
 		endErr = cli.Errorf(out.ExitStatus(), "issue %q: %w", out.Identifier, cause)
 	}
@@ -235,6 +236,11 @@ func (c *command) finish(ctx context.Context, life *run.Life, out *wire.Outcome,
 		endErr = cli.Exit(out.ExitStatus())
 	}
 	return errors.Join(err, endErr)
+}
+
+// inOne says in one line what led to what.
+func inOne(errs ...error) string {
+	return strings.ReplaceAll(errors.Join(errs...).Error(), "\n", "; ")
 }
 
 // refused is the end of a run that could not even be begun: an outcome is printed,

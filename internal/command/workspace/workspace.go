@@ -33,18 +33,26 @@ func execute(ctx context.Context, env *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	store, err := open(c, flow, env)
+	places, err := c.places(flow, env)
 	if err != nil {
 		return stateError(err)
 	}
-	cmd := &command{config: c, env: env, flow: flow, store: store, out: wire.NewWriter(env.Stdout)}
+	cmd := &command{config: c, env: env, flow: flow, out: wire.NewWriter(env.Stdout)}
+	if c.verb == "check" {
+		return cmd.check(places)
+	}
+	if cmd.store, err = workspace.Open(places); err != nil {
+		return stateError(err)
+	}
 	switch c.verb {
 	case "show":
-		return cmd.show()
+		return cmd.show(ctx)
 	case "list":
-		return cmd.list()
+		return cmd.list(ctx)
 	case "remove":
 		return cmd.remove(ctx)
+	case "sweep":
+		return cmd.sweep(ctx)
 	case "ensure":
 		return cmd.each(ctx, cmd.ensure)
 	case "begin":
@@ -69,20 +77,24 @@ type command struct {
 	told bool // an outcome was printed: it decides the status, also after a signal
 }
 
-func open(c config, flow *workflow.Workflow, env *cli.Env) (*workspace.Store, error) {
+// places says where the roots lie and how hooks are run there.
+func (c *config) places(flow *workflow.Workflow, env *cli.Env) (workspace.Config, error) {
 	host, err := os.Hostname()
 	if err != nil {
-		return nil, fmt.Errorf("ask for this machine's name: %v", err)
+		return workspace.Config{}, fmt.Errorf("ask for this machine's name: %v", err)
 	}
 	home, err := env.Home()
 	if err != nil {
-		return nil, err
+		return workspace.Config{}, err
 	}
 	config := workspace.Config{
 		Root: flow.Workspace.Root, StateRoot: flow.Workspace.StateRoot,
 		StateHome: env.Getenv("XDG_STATE_HOME"), Home: home,
 		Host: host, UID: os.Getuid(), Unsafe: c.stateUnsafe,
 		Hooks: flow.Hooks, Workflow: flow.Name, Environ: env.Environ, Now: env.Now,
+		Waits: func(p workspace.Place, hook, lock string) {
+			env.Warnf("issue %q: %s waits for the lock %q%s", p.Issue.Identifier, hook, filepath.Base(lock), holder(lock))
+		},
 	}
 	if c.root != "" {
 		config.Root = absolute(env.Dir, c.root)
@@ -90,7 +102,7 @@ func open(c config, flow *workflow.Workflow, env *cli.Env) (*workspace.Store, er
 	if c.stateRoot != "" {
 		config.StateRoot = absolute(env.Dir, c.stateRoot)
 	}
-	return workspace.Open(config)
+	return config, nil
 }
 
 func absolute(dir, path string) string {
