@@ -31,17 +31,21 @@ type scriptCommand = func(ts *testscript.TestScript, neg bool, args []string)
 // scriptCommands are what scripts have besides testscript's own commands;
 // testdata/scripts/rig_commands.txtar shows most of them in use.
 var scriptCommands = map[string]scriptCommand{
-	"status":     cmdStatus,
-	"ended":      cmdEnded,
-	"signal":     cmdSignal,
-	"waitfile":   cmdWaitFile,
-	"waitline":   cmdWaitLine,
-	"noprocs":    cmdNoProcs,
-	"jsonq":      cmdJSONQ,
-	"jsonenv":    cmdJSONEnv,
-	"records":    cmdRecords,
-	"expand":     cmdExpand,
-	"codexmodel": cmdCodexModel,
+	"status":          cmdStatus,
+	"ended":           cmdEnded,
+	"signal":          cmdSignal,
+	"waitfile":        cmdWaitFile,
+	"waitline":        cmdWaitLine,
+	"noprocs":         cmdNoProcs,
+	"jsonq":           cmdJSONQ,
+	"jsonenv":         cmdJSONEnv,
+	"records":         cmdRecords,
+	"expand":          cmdExpand,
+	"codexmodel":      cmdCodexModel,
+	"openhandsserver": cmdOpenHandsServer,
+	"agentserver":     cmdAgentServer,
+	"lineartracker":   cmdLinearTracker,
+	"githubtracker":   cmdGitHubTracker,
 }
 
 // status N CMD ARG…: exec that wants exactly the exit status N, 128+n for a
@@ -201,12 +205,13 @@ func eventually(limit time.Duration, yes func() bool) bool {
 	return true
 }
 
-// noprocs: no process of this script is left, but for its own background commands.
+// noprocs: no process of this script is left, but for its own background commands and
+// what belongs to its openhandsserver.
 func cmdNoProcs(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 0 {
 		ts.Fatalf("usage: noprocs")
 	}
-	var own []int
+	own := openHandsProcesses(ts.Getenv(testIDVar))
 	for _, cmd := range ts.BackgroundCmds() {
 		own = append(own, cmd.Process.Pid)
 	}
@@ -257,6 +262,13 @@ func cmdCodexModel(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 1 {
 		ts.Fatalf("usage: codexmodel [script]")
 	}
+	serveModel(ts, args)
+	ts.Setenv("CODEX_CMD", codexCommand(ts.Getenv("CODEX_BIN"), ts.Getenv("MODEL_URL")))
+}
+
+// serveModel serves a scripted model until the script's end, with the rules of the
+// file args[0] if there is one, and sets MODEL_URL and MODEL_LOG.
+func serveModel(ts *testscript.TestScript, args []string) {
 	var o peertest.ModelOptions
 	if len(args) == 1 {
 		script, err := peertest.ParseScript(ts.ReadFile(args[0]))
@@ -276,7 +288,6 @@ func cmdCodexModel(ts *testscript.TestScript, neg bool, args []string) {
 	})
 	ts.Setenv("MODEL_URL", model.URL())
 	ts.Setenv("MODEL_LOG", logFile)
-	ts.Setenv("CODEX_CMD", codexCommand(ts.Getenv("CODEX_BIN"), model.URL()))
 }
 
 func codexCommand(bin, url string) string {

@@ -19,8 +19,12 @@ const (
 	BadResponse     Category = "tracker_response"     // its answer makes no sense
 	BadPaging       Category = "tracker_pagination"   // its pages do not end or repeat
 	RateLimited     Category = "tracker_rate_limited" // not before RetryAt
+	TooComplex      Category = "tracker_complexity"   // it finds the question too expensive, whenever it is asked
 	Busy            Category = "tracker_busy"         // other writers did not let us in
 	BadArguments    Category = "tool_arguments"       // a tool was called with wrong arguments
+	Forbidden       Category = "tracker_permission"   // the login is good, but not for this
+	NotFound        Category = "tracker_not_found"    // the project, repository or endpoint is not there
+	TimedOut        Category = "tracker_timeout"      // no answer in time
 )
 
 // Error is an error of a tracker as a whole.

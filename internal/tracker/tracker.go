@@ -33,15 +33,32 @@ type Adapter struct {
 type Config struct {
 	Dir      string         // absolute: what relative paths are relative to
 	Provider map[string]any // tracker.provider of the workflow, with $VAR resolved
-	Rules    Rules
-	Now      func() time.Time
+	// Missing maps a provider key that was left out to the variable, unset or empty,
+	// that should have given its value.
+	Missing map[string]string
+	Getenv  func(string) string // of the process, for what Provider does not say
+	Environ []string            // KEY=value, of the process: what a program inherits
+	Rules   Rules
+	Now     func() time.Time
+	// ToolScopeAny lets tools reach whatever the credential does; without it they are
+	// limited to the board, repository or project.
+	ToolScopeAny bool
+	// Timeout bounds one request, from the first byte sent to the last received;
+	// MaxWait is the longest wait for a limit to be lifted that is spent inside a
+	// question. With 0 a Timeout is 30 s, and there is no wait.
+	Timeout, MaxWait time.Duration
+	// TrustedAuthors are logins whose texts count as trusted besides those that the
+	// tracker vouches for.
+	TrustedAuthors []string
 }
 
 // Tracker answers the questions of os-poll. The issues of a page have gone through
 // Rules.Normalise. A page is whole: on an error there is none.
 type Tracker interface {
-	// List returns the issues that q selects, in no order.
-	List(ctx context.Context, q Query) (*Page, error)
+	// List calls use with each page of the issues that q selects, as it arrives and in
+	// no order; an issue comes once. The answer is whole only if List returns nil. It
+	// ends with the first error of use and returns it as it is.
+	List(ctx context.Context, q Query, use func(*Page) error) error
 	// ByIDs returns the issues with these ids. No ids are no request.
 	ByIDs(ctx context.Context, ids []string) (*Page, error)
 	// ByIdentifiers is ByIDs for identifiers; they match in any case.
@@ -55,9 +72,31 @@ type Tracker interface {
 type Query struct {
 	All    bool
 	States []string
+	// Labels lets the tracker leave out issues that do not have all of these. It does
+	// not have to.
+	Labels []string
 }
 
-// Page is one answer.
+// Collect returns the whole answer to q as one page. On an error there is none.
+func Collect(ctx context.Context, t Tracker, q Query) (*Page, error) {
+	all := &Page{}
+	err := t.List(ctx, q, func(p *Page) error {
+		all.Issues = append(all.Issues, p.Issues...)
+		all.Problems = append(all.Problems, p.Problems...)
+		all.Warnings = append(all.Warnings, p.Warnings...)
+		all.Skipped += p.Skipped
+		if p.RateLimit != nil {
+			all.RateLimit = p.RateLimit
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// Page is one answer, or a part of a list.
 type Page struct {
 	Issues []*wire.Issue
 	// Gone holds those ids or identifiers, as they were asked for, that are certainly
@@ -92,7 +131,8 @@ type Tool struct {
 	Name        string
 	Description string
 	InputSchema json.RawMessage // a JSON Schema of the arguments
-	// Call runs it. On an error nothing was changed.
+	// Call runs it. On an error without a record nothing was changed. A record with an
+	// error is what the tracker answered to a call that it did not grant.
 	Call func(context.Context, Call) (wire.Record, error)
 }
 

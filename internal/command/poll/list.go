@@ -1,7 +1,9 @@
 package poll
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"ostoolkit/internal/cli"
@@ -30,15 +32,33 @@ func list(ctx context.Context, env *cli.Env, args []string) error {
 	}
 	p := &lister{listing: l, opened: o, env: env, out: wire.NewWriter(env.Stdout)}
 	p.total.Tracker = o.adapter.Kind
-	if l.named() {
+	switch {
+	case l.following:
+		err = newFollower(p).follow(ctx)
+	case l.named():
 		err = p.answer(ctx)
-	} else {
+	default:
 		err = p.list(ctx)
 	}
 	if err != nil {
-		return withStatus(err)
+		return cmp.Or(p.sayLimit(err), withStatus(err))
 	}
 	return p.finish()
+}
+
+// sayLimit prints the summary of an answer that a limit kept back: it says in figures
+// when to ask again.
+func (p *lister) sayLimit(err error) error {
+	var limited *tracker.Error
+	if !p.summary || !errors.As(err, &limited) || limited.Category != tracker.RateLimited {
+		return nil
+	}
+	now := wire.RateLimit{Remaining: new(int64), ResetAt: wire.At(limited.RetryAt)}
+	if last := p.total.RateLimit; last != nil {
+		now.Limit = last.Limit
+	}
+	p.total.RateLimit = &now
+	return p.out.Write(&p.total)
 }
 
 // finish prints the summary and turns bad entries into the exit status.
@@ -62,19 +82,30 @@ func (p *lister) query() tracker.Query {
 		return tracker.Query{States: p.rules.Terminal}
 	case selectStates:
 		return tracker.Query{States: p.states}
+	case selectReady:
+		return tracker.Query{States: p.rules.Active, Labels: p.rules.RequiredLabels}
 	default:
 		return tracker.Query{States: p.rules.Active}
 	}
 }
 
-// list prints the issues in the selected states.
+// list prints the issues in the selected states. Page by page memory stays flat,
+// however long the list is; what is ready, and which come first, shows only once all
+// are there.
 func (p *lister) list(ctx context.Context) error {
 	ctx, cancel := p.source.limit(ctx)
 	defer cancel()
-	page, err := p.tracker.List(ctx, p.query())
+	if !p.atomic && p.selection != selectReady && p.listing.limit == 0 {
+		return p.tracker.List(ctx, p.query(), p.printPage)
+	}
+	page, err := tracker.Collect(ctx, p.tracker, p.query())
 	if err != nil {
 		return err
 	}
+	return p.printPage(page)
+}
+
+func (p *lister) printPage(page *tracker.Page) error {
 	p.note(page)
 	if p.selection == selectReady {
 		for _, ring := range p.rules.Cycles(page.Issues) {

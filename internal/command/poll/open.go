@@ -10,12 +10,17 @@ import (
 
 	"ostoolkit/internal/cli"
 	"ostoolkit/internal/tracker"
+	"ostoolkit/internal/tracker/execcmd"
 	"ostoolkit/internal/tracker/folder"
+	"ostoolkit/internal/tracker/github"
+	"ostoolkit/internal/tracker/linear"
 	"ostoolkit/internal/workflow"
 )
 
 // adapters are the trackers of this build.
-func adapters() []tracker.Adapter { return []tracker.Adapter{folder.Adapter()} }
+func adapters() []tracker.Adapter {
+	return []tracker.Adapter{folder.Adapter(), execcmd.Adapter(), github.Adapter(), linear.Adapter()}
+}
 
 func kinds() []string {
 	var kinds []string
@@ -52,7 +57,12 @@ func (s *source) open(env *cli.Env) (*opened, error) {
 	if o.rules, err = rules(flow.Tracker, all[i]); err != nil {
 		return nil, withStatus(err)
 	}
-	o.tracker, err = all[i].Open(tracker.Config{Dir: flow.Dir, Provider: flow.Tracker.Provider, Rules: o.rules, Now: env.Now})
+	o.tracker, err = all[i].Open(tracker.Config{
+		Dir: flow.Dir, Provider: flow.Tracker.Provider, Missing: flow.Tracker.Missing, Getenv: env.Getenv, Environ: env.Environ,
+		Rules: o.rules, Now: env.Now, ToolScopeAny: s.anyScope,
+		// A request that hangs is to leave time for another attempt.
+		Timeout: s.timeout / 3, MaxWait: s.maxWait, TrustedAuthors: s.trusted,
+	})
 	if err != nil {
 		return nil, withStatus(err)
 	}
@@ -90,10 +100,14 @@ var statusOf = map[tracker.Category]int{
 	tracker.InvalidConfig:   cli.StatusConfig,
 	tracker.MissingSecret:   cli.StatusAuth,
 	tracker.Denied:          cli.StatusAuth,
+	tracker.Forbidden:       cli.StatusAuth,
+	tracker.NotFound:        cli.StatusUnavailable,
 	tracker.Unavailable:     cli.StatusUnavailable,
+	tracker.TimedOut:        cli.StatusUnavailable,
 	tracker.BadStatus:       cli.StatusProtocol,
 	tracker.BadResponse:     cli.StatusProtocol,
 	tracker.BadPaging:       cli.StatusProtocol,
+	tracker.TooComplex:      cli.StatusConfig,
 	tracker.RateLimited:     cli.StatusTemporary,
 	tracker.Busy:            cli.StatusTemporary,
 	tracker.BadArguments:    cli.StatusData,

@@ -16,6 +16,9 @@ type source struct {
 	workflow string
 	kind     string        // "": the workflow's
 	timeout  time.Duration // of all questions to the tracker together
+	maxWait  time.Duration // for a limit of the tracker to be lifted
+	trusted  []string      // authors
+	anyScope bool          // of tools
 }
 
 func (s *source) add(fs *pflag.FlagSet) {
@@ -25,11 +28,15 @@ func (s *source) add(fs *pflag.FlagSet) {
 
 func (s *source) addTimeout(fs *pflag.FlagSet) {
 	fs.DurationVar(&s.timeout, "timeout", 30*time.Second, "give up on the tracker after this long")
+	fs.DurationVar(&s.maxWait, "max-wait", 10*time.Second, "wait at most this long inside a request, for another attempt or for the end of a rate limit")
 }
 
 func (s *source) check() error {
 	if s.timeout <= 0 {
 		return cli.Usagef("--timeout %v is not above zero", s.timeout)
+	}
+	if s.maxWait < 0 {
+		return cli.Usagef("--max-wait %v is below zero", s.maxWait)
 	}
 	return nil
 }
@@ -56,6 +63,9 @@ type listing struct {
 	stdin       bool // more names come from standard input
 	limit       int  // 0: none
 	summary     bool
+	atomic      bool // the whole list or nothing
+	following   bool // print what changes, too
+	interval    time.Duration
 }
 
 // named tells whether the caller asks for certain issues, not for a list.
@@ -70,10 +80,12 @@ var listUsage = cli.Usage{
 	},
 	About: `Reads the issues of a tracker and prints each as one line of JSON (os-wire(5)).
 The default tracker is a folder of Markdown cards, ./issues. Lists come in the order
-in which to work on them: priority 1 to 4, then the rest; older first; identifier.`,
+in which to work on them: priority 1 to 4, then the rest; older first; identifier. A
+long list comes page by page, each in this order, unless --atomic asks for the whole.`,
 	Verbs: [][2]string{
 		{"tool list", "print the tools that agents may use on this tracker"},
 		{"tool call", "use one: tool call NAME, its arguments as JSON on stdin"},
+		{"comment", "print an issue's newest comment with a marker: comment latest ISSUE"},
 		{"secrets", "print the names of the variables that agents must not inherit"},
 		{"check", "tell whether workflow and tracker are in order, and what is ready"},
 	},
@@ -107,7 +119,11 @@ func parseList(args []string) (*listing, error) {
 	fs.StringArrayVar(&l.identifiers, "identifier", nil, "the issue with this `KEY`, in any case; may be repeated")
 	from := fs.String("ids-from", "", "read ids, or issue or workspace records, from standard input: `-`")
 	fs.IntVar(&l.limit, "limit", 0, "print at most `N` issues (0: all)")
+	fs.BoolVar(&l.atomic, "atomic", false, "print the whole list, in order, or nothing (always so with --ready and --limit)")
+	fs.BoolVar(&l.following, "follow", false, "go on: print each issue again when it changes, and what is gone")
+	fs.DurationVar(&l.interval, "interval", 30*time.Second, "with --follow, look this often")
 	fs.BoolVar(&l.summary, "summary", false, "print a summary record as the last line")
+	fs.StringSliceVar(&l.trusted, "trusted-authors", nil, "take texts of these authors for trusted, `LOGIN,...`, besides those that the tracker vouches for")
 	l.add(fs)
 	l.addTimeout(fs)
 	rest, err := listUsage.Parse(fs, args)
@@ -115,7 +131,7 @@ func parseList(args []string) (*listing, error) {
 		return nil, err
 	}
 	l.stdin = *from == "-"
-	return l, cmp.Or(unexpected(rest), l.choose(words), l.checkNames(*from, fs), l.check())
+	return l, cmp.Or(unexpected(rest), l.choose(words), l.checkNames(*from, fs), l.checkFollow(fs), l.check())
 }
 
 // choose takes over the one word of selection that was given.
@@ -136,6 +152,25 @@ func (l *listing) choose(words map[selection]*bool) error {
 	}
 	if len(given) == 0 && !l.named() {
 		l.selection = selectActive
+	}
+	return nil
+}
+
+// checkFollow refuses what makes no sense of a list that has no end.
+func (l *listing) checkFollow(fs *pflag.FlagSet) error {
+	switch {
+	case !l.following && fs.Changed("interval"):
+		return cli.Usagef("--interval is for --follow")
+	case !l.following:
+		return nil
+	case l.interval <= 0:
+		return cli.Usagef("--interval %v is not above zero", l.interval)
+	case l.named():
+		return cli.Usagef("--follow is for lists, not for --id, --identifier and --ids-from")
+	case l.limit > 0:
+		return cli.Usagef("--follow and --limit exclude each other")
+	case l.summary:
+		return cli.Usagef("--follow has no end for a --summary")
 	}
 	return nil
 }

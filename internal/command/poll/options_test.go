@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write the golden files")
 
 func TestParseList(t *testing.T) {
 	base := func(change func(*listing)) listing {
-		l := listing{source: source{timeout: 30 * time.Second}}
+		l := listing{source: source{timeout: 30 * time.Second, maxWait: 10 * time.Second}, interval: 30 * time.Second}
 		change(&l)
 		return l
 	}
@@ -34,6 +34,10 @@ func TestParseList(t *testing.T) {
 		{"--id 1 --id 2", base(func(l *listing) { l.ids = []string{"1", "2"} })},
 		{"--identifier a-1 --ready", base(func(l *listing) { l.selection, l.identifiers = selectReady, []string{"a-1"} })},
 		{"--ids-from - --timeout 2s", base(func(l *listing) { l.stdin, l.timeout = true, 2*time.Second })},
+		{"--trusted-authors a,b --max-wait 0s", base(func(l *listing) {
+			l.selection, l.trusted, l.maxWait = selectActive, []string{"a", "b"}, 0
+		})},
+		{"--follow --interval 5s", base(func(l *listing) { l.selection, l.following, l.interval = selectActive, true, 5*time.Second })},
 		{"--ids-from=-", base(func(l *listing) { l.stdin = true })},
 	} {
 		got, err := parseList(strings.Fields(c.args))
@@ -52,12 +56,17 @@ func TestParseListRefuses(t *testing.T) {
 		{"--id|", "--id has a blank name"},
 		{"--identifier|", "--identifier has a blank name"},
 		{"--limit|-1", "below zero"},
+		{"--interval|5s", "--interval is for --follow"},
+		{"--follow|--interval|0s", "not above zero"},
+		{"--follow|--id|1", "--follow is for lists"},
+		{"--follow|--limit|1", "exclude each other"},
+		{"--follow|--summary", "no end"},
+		{"--max-wait|-1s", "below zero"},
 		{"--limit|x", "--limit"},
 		{"--timeout|0s", "not above zero"},
 		{"--ids-from|file", `only "-"`},
 		{"--ids-from|", `only "-"`},
 		{"list", `unexpected argument "list"`},
-		{"--follow", "--follow"},
 	} {
 		l, err := parseList(strings.Split(c.args, "|"))
 		if err == nil || cli.Status(err) != cli.StatusUsage || !strings.Contains(err.Error(), c.want) {
@@ -72,6 +81,7 @@ func TestHelp(t *testing.T) {
 		"os-poll-tool":    {"tool", "-h"},
 		"os-poll-secrets": {"secrets", "--help"},
 		"os-poll-check":   {"check", "--help"},
+		"os-poll-comment": {"comment", "--help"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := runPoll(t, t.TempDir(), "", args...)

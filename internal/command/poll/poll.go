@@ -24,6 +24,8 @@ func run(ctx context.Context, env *cli.Env) error {
 			return secrets(env, rest)
 		case "check":
 			return check(ctx, env, rest)
+		case "comment":
+			return comment(ctx, env, rest)
 		}
 	}
 	return list(ctx, env, env.Args)

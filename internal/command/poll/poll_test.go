@@ -164,7 +164,7 @@ func TestErrorsHaveTheirStatus(t *testing.T) {
 	dir := newDir(t, map[string]string{
 		"issues/A.md":  "---\n---\n",
 		"broken.md":    "---\ntracker: [\n---\n",
-		"linear.md":    "---\ntracker: {kind: linear}\n---\n",
+		"trello.md":    "---\ntracker: {kind: trello}\n---\n",
 		"stateless.md": "---\ntracker: {kind: folder, active_states: []}\n---\n",
 		"noboard.md":   "---\ntracker: {kind: folder, provider: {path: nowhere}}\n---\n",
 		"array.json":   "[]",
@@ -176,8 +176,8 @@ func TestErrorsHaveTheirStatus(t *testing.T) {
 	}{
 		{"--workflow none.md", cli.StatusNoInput, "none.md"},
 		{"--workflow broken.md", cli.StatusConfig, "broken.md:2"},
-		{"--workflow linear.md", cli.StatusConfig, `kind "linear"`},
-		{"--workflow linear.md --tracker Folder", 0, ""},
+		{"--workflow trello.md", cli.StatusConfig, `kind "trello"`},
+		{"--workflow trello.md --tracker Folder", 0, ""},
 		{"--tracker jira", cli.StatusConfig, `kind "jira"`},
 		{"--workflow stateless.md", cli.StatusConfig, "active_states"},
 		{"--workflow noboard.md", cli.StatusConfig, filepath.Join(dir, "nowhere")},
@@ -352,5 +352,17 @@ func TestTimeoutBoundsTheWaitForArguments(t *testing.T) {
 	got := runEnv(t, &cli.Env{Dir: newDir(t, board()), Stdin: r, Args: []string{"tool", "call", "issue_get", "--timeout", "1ms"}})
 	if got.status != cli.StatusUnavailable || got.stdout != "" {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// The harnesses withhold tracker.SecretNames: no adapter may read a token from a
+// variable that is not among them.
+func TestSecretsOfAdapters(t *testing.T) {
+	for _, a := range adapters() {
+		for _, name := range a.Secrets {
+			if !slices.Contains(tracker.SecretNames(), name) {
+				t.Errorf("%s takes a secret from %s, which agents inherit", a.Kind, name)
+			}
+		}
 	}
 }

@@ -2,6 +2,7 @@ package poll
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,11 +56,12 @@ func tool(ctx context.Context, env *cli.Env, args []string) error {
 	fs := toolUsage.Flags()
 	s.add(fs)
 	s.addTimeout(fs)
+	scope := fs.String("tool-scope", "project", "what a tool may reach, `SCOPE`: project, the configured one, or any that the credential opens")
 	rest, err := toolUsage.Parse(fs, args)
 	if err != nil {
 		return err
 	}
-	if err := s.check(); err != nil {
+	if err := cmp.Or(s.check(), s.chooseScope(*scope)); err != nil {
 		return err
 	}
 	switch {
@@ -69,6 +71,14 @@ func tool(ctx context.Context, env *cli.Env, args []string) error {
 		return toolCall(ctx, &s, env, rest[1])
 	}
 	return cli.WithHint(cli.Usagef("tool wants: list, or call NAME"), "os-poll tool --help")
+}
+
+func (s *source) chooseScope(scope string) error {
+	if scope != "project" && scope != "any" {
+		return cli.Usagef("--tool-scope %q is neither project nor any", scope)
+	}
+	s.anyScope = scope == "any"
+	return nil
 }
 
 func toolList(s *source, env *cli.Env) error {
@@ -114,10 +124,10 @@ func toolCall(ctx context.Context, s *source, env *cli.Env, name string) error {
 		return err
 	}
 	result, err := tools[i].Call(ctx, tracker.Call{Args: args, Current: func() (string, error) { return currentIssue(env) }})
-	if err != nil {
-		return withStatus(err)
+	if result != nil {
+		err = cmp.Or(wire.NewWriter(env.Stdout).Write(result), err)
 	}
-	return wire.NewWriter(env.Stdout).Write(result)
+	return withStatus(err)
 }
 
 // readArguments reads standard input to its end, in a goroutine that a caller who

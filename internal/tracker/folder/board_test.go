@@ -45,7 +45,7 @@ func put(t *testing.T, b *Board, name, text string) {
 
 func all(t *testing.T, b *Board) *tracker.Page {
 	t.Helper()
-	page, err := b.List(t.Context(), tracker.Query{All: true})
+	page, err := tracker.Collect(t.Context(), b, tracker.Query{All: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestListByState(t *testing.T) {
 		{tracker.Query{States: []string{"someday "}}, []string{"c"}, 2},
 		{tracker.Query{All: true}, []string{"a", "b", "c"}, 0},
 	} {
-		page, err := b.List(t.Context(), c.query)
+		page, err := tracker.Collect(t.Context(), b, c.query)
 		if err != nil || !slices.Equal(keys(page), c.want) || page.Skipped != c.skipped {
 			t.Errorf("List(%+v) = %q, %d skipped, %v", c.query, keys(page), page.Skipped, err)
 		}
@@ -236,7 +236,7 @@ func TestBoardThatIsNotThere(t *testing.T) {
 	for path, want := range map[string]string{"none": "does not exist", "file": "is not a folder"} {
 		b, err := Open(tracker.Config{Dir: dir, Provider: map[string]any{"path": path}, Rules: defaultRules()})
 		mustDo(t, err)
-		_, err = b.List(t.Context(), tracker.Query{All: true})
+		_, err = tracker.Collect(t.Context(), b, tracker.Query{All: true})
 		var e *tracker.Error
 		if !errors.As(err, &e) || e.Category != tracker.InvalidConfig || !strings.Contains(e.Message, want) || !strings.Contains(e.Message, b.Dir()) {
 			t.Errorf("%s: %v", path, err)
@@ -289,7 +289,7 @@ func TestScanEndsWithItsContext(t *testing.T) {
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
-	if _, err := b.List(ctx, tracker.Query{All: true}); !errors.Is(err, cause) {
+	if _, err := tracker.Collect(ctx, b, tracker.Query{All: true}); !errors.Is(err, cause) {
 		t.Errorf("List on a dead context: %v", err)
 	}
 }

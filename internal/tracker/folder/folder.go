@@ -115,14 +115,14 @@ func names(provider map[string]any, key string) ([]string, error) {
 // Dir returns the folder, absolute.
 func (b *Board) Dir() string { return b.dir }
 
-// List implements tracker.Tracker.
-func (b *Board) List(ctx context.Context, q tracker.Query) (*tracker.Page, error) {
+// List implements tracker.Tracker. A board is one page.
+func (b *Board) List(ctx context.Context, q tracker.Query, use func(*tracker.Page) error) error {
 	if !q.All && len(q.States) == 0 {
-		return &tracker.Page{}, nil
+		return nil
 	}
 	s, err := b.scan(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	page := &tracker.Page{Problems: s.problems(), Warnings: s.warnings}
 	for _, issue := range s.issues {
@@ -132,7 +132,7 @@ func (b *Board) List(ctx context.Context, q tracker.Query) (*tracker.Page, error
 			page.Skipped++
 		}
 	}
-	return page, nil
+	return use(page)
 }
 
 // ByIDs implements tracker.Tracker.
