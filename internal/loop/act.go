@@ -32,6 +32,7 @@ func (d *driver) act(a schedule.Action) {
 	case schedule.Remove:
 		d.remove(a)
 	case schedule.Emit:
+		d.announce(a.Loop)
 		d.printer.print(a.Loop)
 	case schedule.Reply:
 		d.control.reply(a)
@@ -52,8 +53,11 @@ func (d *driver) remember(a schedule.Action) {
 	case schedule.Drop:
 		d.drop(a)
 	case schedule.HoldBackend:
-		d.warnAbout("write the hold", d.writeHold(a.Hold))
+		err := d.writeHold(a.Hold)
+		d.held[a.Hold.Backend] = err == nil || d.held[a.Hold.Backend]
+		d.warnAbout("write the hold", err)
 	case schedule.ClearBackend:
+		delete(d.held, a.Backend)
 		d.warnAbout("clear the hold", d.clearHold(a.Backend))
 	}
 }

@@ -20,6 +20,7 @@ type note struct {
 	over   *worker       // its run is over, and the fact is the last word on it
 	caught *worker       // it has told all that was known of its run at the start
 	record *wire.Loop    // nil: none
+	holds  bool          // something changed in the folder of holds
 }
 
 // driver is the state of Run; it belongs to the goroutine of Run, apart from what is
@@ -41,6 +42,10 @@ type driver struct {
 	leaveBoard context.CancelFunc // ends that watch
 	exit       *int
 	recovered  bool
+	startedAt  wire.Time
+	totals     Totals
+	held       map[string]bool // backends whose hold has a file
+	server     *server         // nil: nobody listens
 
 	ctx    context.Context // of all goroutines below; safe
 	cancel context.CancelFunc
@@ -58,6 +63,8 @@ func newDriver(c Config) *driver {
 		workers:   map[string]*worker{},
 		catching:  map[*worker]bool{},
 		unsaved:   map[string]error{},
+		held:      map[string]bool{},
+		startedAt: wire.At(c.Now()),
 		wake:      time.NewTimer(time.Hour),
 		ctx:       ctx,
 		cancel:    cancel,
@@ -65,7 +72,7 @@ func newDriver(c Config) *driver {
 	}
 	d.programs = newPrograms(&d.Config)
 	d.printer = newPrinter(c.Stdout, c.Warn)
-	d.publisher = publisher{path: c.path(StateFile)}
+	d.publisher.path = c.path(StateFile)
 	return d
 }
 
@@ -82,8 +89,13 @@ func (d *driver) open() error {
 	if err := d.printer.open(d.path(LogFile)); err != nil {
 		return err
 	}
+	d.totals = loadTotals(d.Root, d.Now())
+	if err := d.openServer(); err != nil {
+		return err
+	}
 	d.watchBoard()
 	d.watchWorkflow()
+	d.watchHolds()
 	return d.openControl()
 }
 
@@ -121,6 +133,8 @@ func (d *driver) run(ctx context.Context) int {
 			d.publish()
 		case <-d.Reload:
 			d.reload()
+		case <-d.refreshes():
+			d.apply(schedule.Command{Kind: schedule.CommandRefresh})
 		case <-stop:
 			stop = nil
 			d.shutdown()
@@ -165,6 +179,9 @@ func (d *driver) take(n note) {
 	if n.record != nil {
 		d.printer.print(n.record)
 	}
+	if n.holds {
+		d.missHolds()
+	}
 	if n.caught != nil {
 		delete(d.catching, n.caught)
 		d.begin()
@@ -194,7 +211,13 @@ func (d *driver) printOutcome(f schedule.Fact) {
 	if !ok || ended.Outcome == nil || unbegun(ended.Outcome) {
 		return
 	}
-	d.printer.print(ended.Outcome)
+	d.printEnd(ended.Outcome)
+}
+
+// printEnd prints the one outcome of a run, which is when it counts.
+func (d *driver) printEnd(o *wire.Outcome) {
+	d.printer.print(o)
+	d.totals.count(o)
 }
 
 // stateError gives a file's error the exit status 73, or 75 where it is a lock.

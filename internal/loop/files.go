@@ -10,6 +10,7 @@ import (
 
 	"ostoolkit/internal/schedule"
 	"ostoolkit/internal/state"
+	"ostoolkit/internal/wire"
 )
 
 // memory is schedule.json: the record, and whose it is, since an issue that never ran
@@ -127,7 +128,9 @@ type runFile struct {
 	PID      int    `json:"pid"`
 	PIDStart string `json:"pid_start"`
 
-	Fingerprint string `json:"fingerprint"` // of the folder, after the run
+	StartedAt   wire.Time `json:"started_at"`
+	Outcome     string    `json:"outcome"`     // of an ended one
+	Fingerprint string    `json:"fingerprint"` // of the folder, after the run
 }
 
 const runEnded = "ended"

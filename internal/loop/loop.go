@@ -35,6 +35,9 @@ type Config struct {
 	Timeout  time.Duration   // of everything; 0: none
 	Reading  time.Duration   // of one os-poll
 
+	Listen string // address of the HTTP API; "": none
+	Token  string // what its callers must know; "": nothing, which only loopback allows
+
 	Environ []string // of the programs; its PATH finds them
 	Stdout  io.Writer
 	Warn    func(format string, args ...any)
@@ -87,4 +90,6 @@ const (
 	copyFile  = "workflow.md"   // the text of the last good workflow
 	runsDir   = "runs"          // what the supervisors of this loop read and print
 	holdsDir  = "holds"
+
+	asideSuffix = ".1" // of a log that has become too long
 )

@@ -115,7 +115,7 @@ func (p *printer) rotate() error {
 	if p.size < maxLog {
 		return nil
 	}
-	if err := errors.Join(p.log.Close(), os.Rename(p.path, p.path+".1")); err != nil {
+	if err := errors.Join(p.log.Close(), os.Rename(p.path, p.path+asideSuffix)); err != nil {
 		return err
 	}
 	return p.open(p.path)

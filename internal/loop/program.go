@@ -189,14 +189,24 @@ var categoryOf = map[int]string{
 	cli.StatusNoInput:     wire.CauseConfig,
 }
 
-// Ask runs another command for a person who wants to know how it ends: its exit status
-// and the last line of what it said on stderr.
-func Ask(ctx context.Context, environ []string, flow *workflow.Workflow, limit time.Duration, argv ...string) (status int, text string, err error) {
+// Said is how a program ended and what it said.
+type Said struct {
+	Status int
+	Lines  []string // of its stdout, as far as they are few
+	Reason string   // the last line of its stderr
+}
+
+// Ask runs another command for a person who wants to know how it ends.
+func Ask(ctx context.Context, environ []string, flow *workflow.Workflow, limit time.Duration, argv ...string) (*Said, error) {
 	p := &programs{dir: flow.Dir, environ: environ}
 	r, err := p.ask(ctx, limit, nil, argv...)
 	if err != nil {
-		return 0, "", err
+		return nil, err
 	}
 	defer r.close()
-	return r.exit.Status(), r.reason(), nil
+	s := &Said{Status: r.exit.Status(), Reason: r.reason()}
+	if text := strings.TrimSpace(tailOf(r.out)); text != "" {
+		s.Lines = strings.Split(text, "\n")
+	}
+	return s, nil
 }

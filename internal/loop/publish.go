@@ -2,6 +2,7 @@ package loop
 
 import (
 	"bytes"
+	"sync/atomic"
 	"time"
 
 	"ostoolkit/internal/schedule"
@@ -14,8 +15,13 @@ const publishInterval = 200 * time.Millisecond
 
 // State is state.json: what the scheduler last knew, for people.
 type State struct {
-	PID      int    `json:"pid"`
-	Workflow string `json:"workflow"`
+	PID       int       `json:"pid"`
+	StartedAt wire.Time `json:"started_at"`
+	Workflow  string    `json:"workflow"`
+	Root      string    `json:"root"`   // the folder of the workspaces
+	Listen    wire.Text `json:"listen"` // where the HTTP API is; null: nowhere
+	Slots     int       `json:"slots"`  // how many runs there may be at once
+	Totals    Totals    `json:"totals"`
 	schedule.Snapshot
 }
 
@@ -24,6 +30,7 @@ type publisher struct {
 	path    string
 	changed bool
 	last    []byte
+	current atomic.Pointer[State] // for the HTTP API; nil: nothing was published yet
 }
 
 // publish writes state.json if it would say something else.
@@ -33,9 +40,13 @@ func (d *driver) publish() {
 		return
 	}
 	p.changed = false
-	s := State{PID: d.PID, Workflow: d.flow.Path, Snapshot: d.scheduler.Snapshot(d.Now())}
+	s := State{
+		PID: d.PID, StartedAt: d.startedAt, Workflow: d.flow.Path, Root: d.flow.Workspace.Root, Listen: wire.Text(d.address()),
+		Slots: d.flow.Agent.MaxConcurrent, Totals: d.totals, Snapshot: d.scheduler.Snapshot(d.Now()),
+	}
 	s.Running, s.Waiting, s.Parked = list(s.Running), list(s.Waiting), list(s.Parked)
 	s.Skipped, s.Holds = list(s.Skipped), list(s.Holds)
+	p.current.Store(&s)
 	b, err := wire.Encode(s)
 	if err != nil || bytes.Equal(b, p.last) {
 		d.warnAbout("encode the state", err)

@@ -22,7 +22,7 @@ type answer struct {
 
 // poll asks for all active issues.
 func (p *programs) poll(ctx context.Context, limit time.Duration) schedule.Fact {
-	a, failure := p.tracker(ctx, limit, nil, "--active", "--summary")
+	a, failure := p.tracker(ctx, limit, nil, "--active", "--atomic", "--summary")
 	if failure != nil {
 		return schedule.PollFailed{Failure: *failure}
 	}

@@ -43,6 +43,7 @@ func (d *driver) recover(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	for _, h := range holds {
+		d.held[h.Backend] = d.hasHoldFile(h.Backend)
 		d.apply(schedule.Held{Hold: h})
 	}
 	d.printForgotten(all)
@@ -283,12 +284,12 @@ func (d *driver) printForgotten(all []*found) {
 	if len(missing) == 0 || d.Schedule.Mode == schedule.PlanOnly {
 		return
 	}
-	for _, path := range []string{d.path(LogFile) + ".1", d.path(LogFile)} {
+	for _, path := range []string{d.path(LogFile) + asideSuffix, d.path(LogFile)} {
 		d.warnAbout("read what was printed", forgetPrinted(path, missing))
 	}
 	for _, f := range all {
 		if out := missing[f.runID()]; out != nil {
-			d.printer.print(out)
+			d.printEnd(out)
 		}
 	}
 }

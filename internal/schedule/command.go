@@ -58,7 +58,8 @@ func (s *Scheduler) backend(kind, name string) (string, bool) {
 	case !held:
 		return fmt.Sprintf("%s is not held", name), false
 	}
-	s.clear(name)
+	s.clear(name, "cleared")
+	s.reads.pollAt = s.clock.t // what was held may have waited for long
 	return fmt.Sprintf("%s is free", name), true
 }
 

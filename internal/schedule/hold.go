@@ -108,14 +108,15 @@ func (s *Scheduler) thaw(h Hold) *hold {
 // prove ends a hold whose time is over: the backend works again.
 func (s *Scheduler) prove(backend string) {
 	if h := s.holds[backend]; h != nil && !h.active(s.clock.t) {
-		s.clear(backend)
+		s.clear(backend, "it works again")
 	}
 }
 
-func (s *Scheduler) clear(backend string) {
+func (s *Scheduler) clear(backend, why string) {
 	delete(s.holds, backend)
 	s.look = true
 	s.act(ClearBackend{backend})
+	s.emit(wire.Loop{Event: "released", Reason: wire.Text(backend + ": " + why)})
 }
 
 // withheld returns why a backend gets no run now, or "".

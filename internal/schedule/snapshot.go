@@ -28,6 +28,7 @@ type Entry struct {
 	IssueID    string    `json:"issue_id"`
 	Identifier string    `json:"identifier"`
 	Title      wire.Text `json:"title"`
+	URL        wire.Text `json:"url"`
 	State      wire.Text `json:"state"`
 	RunID      wire.Text `json:"run_id"`
 	Attempt    *int64    `json:"attempt"`
@@ -35,6 +36,7 @@ type Entry struct {
 	Harness    wire.Text `json:"harness"`
 	Reason     wire.Text `json:"reason"` // why it waits, is parked or is stopping
 	DueAt      wire.Time `json:"due_at"`
+	ParkedAt   wire.Time `json:"parked_at"`
 	Asking     bool      `json:"asking"` // it waits for a person's answer
 	Lifetime   Lifetime  `json:"lifetime"`
 	Tokens     int64     `json:"tokens"` // of the run under way
@@ -85,10 +87,10 @@ func (c *claim) entry() Entry {
 		Streak: c.rec.Streak, Reason: c.rec.Reason, DueAt: c.rec.DueAt, Lifetime: c.rec.Lifetime,
 	}
 	if c.issue != nil {
-		e.Title, e.State = wire.Text(c.issue.Title), wire.Text(c.issue.State)
+		e.Title, e.URL, e.State = wire.Text(c.issue.Title), c.issue.URL, wire.Text(c.issue.State)
 	}
 	if c.rec.Parked != nil {
-		e.Reason = wire.Text(c.rec.Parked.Reason)
+		e.Reason, e.ParkedAt = wire.Text(c.rec.Parked.Reason), c.rec.Parked.At
 	}
 	if r := c.run; r != nil {
 		e.RunID, e.Harness, e.Reason = wire.Text(r.id), wire.Text(r.route.Harness), wire.Text(r.stop)

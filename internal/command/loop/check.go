@@ -4,18 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
-	"time"
-
-	"github.com/google/shlex"
 
 	"ostoolkit/internal/cli"
 	"ostoolkit/internal/loop"
-	"ostoolkit/internal/proc"
+	"ostoolkit/internal/state"
 	"ostoolkit/internal/workflow"
 )
 
@@ -24,12 +18,16 @@ func checkUsage() *cli.Usage {
 		Name:     "os-loop check",
 		Synopsis: []string{"[flags]"},
 		About: `Tells what would keep os-loop from working, one line each: the workflow (a setting
-without effect is an error here), the tracker, the harnesses, the folders, the locks.
-It makes nothing.`,
+without effect is an error here), the tracker, the programs, the harnesses and their
+agents with their logins, the hooks, the folders, the locks, the address to listen on, the
+watches of files, the clock. It begins with ok, warn or FAIL; it makes nothing.`,
+		Examples: `
+os-loop check
+env -i "$(command -v os-loop)" check --workflow "$PWD/WORKFLOW.md"   # as in a cron job`,
 		Statuses: []int{cli.StatusOK, cli.StatusFailed, cli.StatusUsage, cli.StatusNoInput, cli.StatusUnavailable,
-			cli.StatusState, cli.StatusTemporary, cli.StatusAuth, cli.StatusConfig},
+			cli.StatusProtocol, cli.StatusState, cli.StatusTemporary, cli.StatusAuth, cli.StatusConfig},
 		Notes: map[int]string{
-			cli.StatusOK:        "in order",
+			cli.StatusOK:        "in order; there may be warnings",
 			cli.StatusTemporary: "an os-loop runs on this root already",
 		},
 	}
@@ -37,10 +35,11 @@ It makes nothing.`,
 
 // checker says one line about each thing and keeps the first status that is not 0.
 type checker struct {
-	env    *cli.Env
-	flow   *workflow.Workflow
-	status int
-	err    error // of stdout
+	env     *cli.Env
+	flow    *workflow.Workflow
+	environ []string // of the programs
+	status  int
+	err     error // of stdout
 }
 
 func (c *checker) say(what string, status int, format string, args ...any) {
@@ -51,6 +50,12 @@ func (c *checker) say(what string, status int, format string, args ...any) {
 			c.status = status
 		}
 	}
+	c.line(word, what, format, args...)
+}
+
+func (c *checker) warn(what, format string, args ...any) { c.line("warn", what, format, args...) }
+
+func (c *checker) line(word, what, format string, args ...any) {
 	if c.err == nil {
 		_, c.err = fmt.Fprintf(c.env.Stdout, "%-4s  %-9s %s\n", word, what, fmt.Sprintf(format, args...))
 	}
@@ -61,7 +66,7 @@ func check(ctx context.Context, env *cli.Env, _ string, args []string) error {
 	fs := u.Flags()
 	var t target
 	t.add(fs)
-	offline := fs.Bool("offline", false, "do not ask the tracker")
+	offline := fs.Bool("offline", false, "ask neither the tracker nor an agent")
 	rest, err := u.Parse(fs, args)
 	if err != nil {
 		return err
@@ -73,16 +78,31 @@ func check(ctx context.Context, env *cli.Env, _ string, args []string) error {
 	if c.flow, err = open(t.workflow, env); err != nil {
 		return err
 	}
-	c.workflow()
-	if !*offline {
-		c.tracker(ctx)
-	}
-	c.programs()
-	c.folders()
-	if c.err != nil {
+	c.environ = environ(env, c.flow)
+	c.all(ctx, *offline)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case c.err != nil:
 		return c.err
 	}
 	return cli.Exit(c.status)
+}
+
+func (c *checker) all(ctx context.Context, offline bool) {
+	c.workflow()
+	if !offline {
+		c.tracker(ctx)
+	}
+	if c.programs() {
+		c.pass(ctx, "workspace", "os-workspace")
+	}
+	c.harnesses(ctx, offline)
+	c.hooks(ctx)
+	c.folders()
+	c.listener(ctx)
+	c.watches()
+	c.clock()
 }
 
 func (c *checker) workflow() {
@@ -94,58 +114,16 @@ func (c *checker) workflow() {
 }
 
 func (c *checker) tracker(ctx context.Context) {
-	status, text, err := loop.Ask(ctx, environ(c.env, c.flow), c.flow, time.Minute, "os-poll", "check", "--workflow", c.flow.Path)
+	said, err := loop.Ask(ctx, c.environ, c.flow, askLimit, "os-poll", "check", "--workflow", c.flow.Path)
 	if err != nil {
 		c.say("tracker", cli.StatusUnavailable, "%v", err)
 		return
 	}
-	if status != cli.StatusOK {
-		c.say("tracker", status, "%s", text)
+	if said.Status != cli.StatusOK {
+		c.say("tracker", said.Status, "%s", said.Reason)
 		return
 	}
 	c.say("tracker", cli.StatusOK, "%s", c.flow.Tracker.Kind)
-}
-
-// programs looks for what a run needs.
-func (c *checker) programs() {
-	list := environ(c.env, c.flow)
-	getenv := func(name string) string { return (&cli.Env{Environ: list}).Getenv(name) }
-	find := func(what, name string) {
-		path, err := proc.LookPath(name, c.flow.Dir, getenv)
-		if err != nil {
-			c.say(what, cli.StatusUnavailable, "%v", err)
-			return
-		}
-		c.say(what, cli.StatusOK, "%s", path)
-	}
-	find("program", "os-poll")
-	find("program", "os-workspace")
-	used := harnesses(c.flow)
-	for _, name := range used {
-		command := loop.HarnessCommand(c.flow, name)
-		argv, err := shlex.Split(command)
-		if err != nil || len(argv) == 0 {
-			c.say("harness", cli.StatusConfig, "%s: %q is no command", name, command)
-			continue
-		}
-		find("harness", argv[0])
-	}
-	if slices.Contains(used, "codex") && c.flow.Routing.Commands["codex"] == "" {
-		if argv, err := shlex.Split(c.flow.Codex.Command); err == nil && len(argv) > 0 && !strings.ContainsAny(c.flow.Codex.Command, "|&;<>$`") {
-			find("agent", argv[0])
-		}
-	}
-}
-
-// harnesses are those that the workflow can route an issue to.
-func harnesses(flow *workflow.Workflow) []string {
-	used := map[string]bool{flow.Routing.Harness: true}
-	for _, r := range flow.Routing.Rules {
-		if r.Harness != "" {
-			used[r.Harness] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(used))
 }
 
 // folders looks at the workspace root, the state root and the locks.
@@ -163,6 +141,9 @@ func (c *checker) folders() {
 		return
 	}
 	c.writable("state", string(root))
+	if kind := state.NetworkFS(string(root)); kind != "" {
+		c.say("state", cli.StatusState, "it lies on %s, whose locks may not hold: --state-unsafe allows it", kind)
+	}
 	if p := owner(root); p != nil {
 		c.say("lock", cli.StatusTemporary, "process %d (%s) is an os-loop on this root", p.Pid, p.Name)
 		return

@@ -18,7 +18,7 @@ import (
 
 // verbs are what os-loop does besides being a scheduler. Each parses its own flags.
 func verbs() map[string]verb {
-	all := map[string]verb{"status": status, "check": check, "send": send}
+	all := map[string]verb{"status": status, "events": events, "check": check, "send": send}
 	for name := range orders {
 		all[name] = order
 	}
@@ -28,6 +28,7 @@ func verbs() map[string]verb {
 // verbLines are the verbs in the order of the help.
 var verbLines = [][2]string{
 	{"status", "show what runs, waits and is parked"},
+	{"events", "print what was decided, and go on with what is"},
 	{"send", "send a text to the running session of an issue"},
 	{"stop", "stop the run of an issue and park it"},
 	{"retry", "let an issue that waits or is parked go on now"},

@@ -7,12 +7,14 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"time"
 
 	"ostoolkit/internal/cli"
@@ -42,7 +44,10 @@ func start(ctx context.Context, env *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	c := o.config(env, flow)
+	c, err := o.config(env, flow)
+	if err != nil {
+		return err
+	}
 	if o.plan {
 		return plan(ctx, env, c)
 	}
@@ -78,7 +83,8 @@ func open(path string, env *cli.Env) (*workflow.Workflow, error) {
 	return flow, nil
 }
 
-func (o *options) config(env *cli.Env, flow *workflow.Workflow) loop.Config {
+func (o *options) config(env *cli.Env, flow *workflow.Workflow) (loop.Config, error) {
+	listen, token, err := o.listener(env, flow)
 	return loop.Config{
 		Workflow: flow,
 		Load:     func() (*workflow.Workflow, error) { return workflow.Open(flow.Path, env) },
@@ -86,6 +92,8 @@ func (o *options) config(env *cli.Env, flow *workflow.Workflow) loop.Config {
 			Mode: o.mode, Starts: 2 * runtime.NumCPU(), Grace: o.grace, Detach: o.onExit == "detach", DryRun: o.dryRun,
 		},
 		Timeout: o.timeout,
+		Listen:  listen,
+		Token:   token,
 		Reading: 30 * time.Second,
 		Environ: environ(env, flow),
 		Stdout:  env.Stdout,
@@ -95,20 +103,43 @@ func (o *options) config(env *cli.Env, flow *workflow.Workflow) loop.Config {
 		Hurry:   env.Hurry(),
 		Reload:  env.CatchHangup(),
 		PID:     os.Getpid(),
+	}, err
+}
+
+// listener says where the HTTP API is wanted, and by which token. A token that is
+// asked for and not there must not open the door.
+func (o *options) listener(env *cli.Env, flow *workflow.Workflow) (address, token string, err error) {
+	address = o.listen
+	if address == "" && flow.Server.Port > 0 {
+		address = strconv.Itoa(flow.Server.Port)
 	}
+	name := flow.Server.TokenEnv
+	if address == "" || name == "" {
+		return address, "", nil
+	}
+	if token = env.Getenv(name); token == "" {
+		err = cli.Errorf(cli.StatusConfig, "workflow %q: server.token_env names %s, which is not set", flow.Path, name)
+	}
+	return address, token, err
 }
 
 // outer are the variables of a run that os-loop itself may be part of. They must not
 // mark what it starts.
 var outer = map[string]bool{"OS_RUN_ID": true, "OS_STATE_DIR": true, "OS_LOCK_FD": true, "OS_WORKSPACE": true}
 
+// defaultPath is where programs are looked for in an environment without PATH, such as
+// that of env -i. An empty one would mean the working directory.
+const defaultPath = "/usr/local/bin:/usr/bin:/bin"
+
 // environ is that of the programs. They are found beside os-loop where PATH has none.
+// What opens os-loop's own door is not theirs, nor their agents'.
 func environ(env *cli.Env, flow *workflow.Workflow) []string {
-	path := env.Getenv("PATH")
+	path := cmp.Or(env.Getenv("PATH"), defaultPath)
 	if self, err := os.Executable(); err == nil {
 		path += string(filepath.ListSeparator) + filepath.Dir(self)
 	}
-	return proc.Environ(env.Environ, func(name string) bool { return outer[name] }, map[string]string{
+	drop := func(name string) bool { return outer[name] || name == flow.Server.TokenEnv }
+	return proc.Environ(env.Environ, drop, map[string]string{
 		"PATH": path, "OS_WORKFLOW": flow.Path,
 	})
 }

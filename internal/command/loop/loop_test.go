@@ -10,9 +10,7 @@ import (
 	"time"
 
 	"ostoolkit/internal/cli"
-	"ostoolkit/internal/loop"
 	"ostoolkit/internal/schedule"
-	"ostoolkit/internal/wire"
 )
 
 var update = flag.Bool("update", false, "write the golden help texts")
@@ -25,6 +23,7 @@ func TestParse(t *testing.T) {
 		{"", options{onExit: "stop", grace: 10e9}},
 		{"w.md --once", options{workflow: "w.md", mode: schedule.Once, onExit: "stop", grace: 10e9}},
 		{"--until-idle --timeout 1m --on-exit detach", options{mode: schedule.UntilIdle, timeout: 60e9, onExit: "detach", grace: 10e9}},
+		{"--listen 0", options{listen: "0", onExit: "stop", grace: 10e9}},
 		{"--plan", options{plan: true, onExit: "stop", grace: 10e9}},
 		{"--dry-run --grace 0s --state-unsafe", options{dryRun: true, mode: schedule.UntilIdle, onExit: "stop", stateUnsafe: true}},
 	}
@@ -56,7 +55,7 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	texts := map[string]*cli.Usage{"os-loop": usage(), "os-loop-status": statusUsage(), "os-loop-send": sendUsage(), "os-loop-check": checkUsage(),
+	texts := map[string]*cli.Usage{"os-loop": usage(), "os-loop-status": statusUsage(), "os-loop-send": sendUsage(), "os-loop-check": checkUsage(), "os-loop-events": eventsUsage(),
 		"os-loop-stop": orderUsage("stop", "ISSUE")}
 	for name, u := range texts {
 		args := []string{"--help"}
@@ -96,36 +95,6 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
-func TestReport(t *testing.T) {
-	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
-	s := &loop.State{PID: 7}
-	s.Paused = true
-	s.Tracker = "unavailable: no route"
-	s.Holds = []schedule.Hold{{Backend: "codex", Reason: "auth", Until: wire.At(now.Add(time.Hour))}}
-	s.Running = []schedule.Entry{{Identifier: "A-1", State: "Todo", RunID: "r1", Tokens: 5, Lifetime: schedule.Lifetime{Tokens: 10}}, {Identifier: "A-22", Asking: true}}
-	s.Waiting = []schedule.Entry{{Identifier: "A-3", Reason: "stalled", DueAt: wire.At(now.Add(90 * time.Second))}}
-	s.Skipped = []schedule.Skipped{{Identifier: "Ä\x1b[31m", Reason: "blocked by A-1 (Todo)"}}
-	want := `os-loop 7, paused, tracker: unavailable: no route
-codex is held until 2026-11-30T13:00:00Z: auth
-ISSUE   STATUS   STATE  RUN  TOKENS  WHY
-A-1     running  Todo   r1   15      -
-A-22    asking   -      -    0       -
-A-3     waiting  -      -    0       stalled, due in 1m30s
-Ä?[31m  skipped  -      -    -       blocked by A-1 (Todo)
-`
-	if got := report(s, true, 0, now); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-	for _, l := range strings.Split(strings.TrimSpace(table(rows(s, now), 20)), "\n") {
-		if n := len([]rune(l)); n > 20 {
-			t.Errorf("%q has %d columns", l, n)
-		}
-	}
-	if got := report(&loop.State{PID: 7}, false, 0, now); got != "no os-loop runs; this is the last state\nnothing is claimed and nothing waits\n" {
-		t.Errorf("an empty one: %q", got)
-	}
-}
-
 // The examples pass the check that a newcomer is told to run.
 func TestExamples(t *testing.T) {
 	files, err := filepath.Glob("../../../examples/*/WORKFLOW.md")
@@ -146,7 +115,7 @@ func TestExamples(t *testing.T) {
 		var out strings.Builder
 		env := &cli.Env{
 			Args: []string{"check", "--offline"}, Stdout: &out, Stderr: &out, Dir: dir, Now: time.Now,
-			Environ: []string{"PATH=" + bin, "HOME=" + dir, "TMPDIR=" + dir, "LINEAR_API_KEY=key"},
+			Environ: []string{"PATH=" + bin + ":/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + dir, "LINEAR_API_KEY=key"},
 		}
 		if err := start(t.Context(), env); err != nil || strings.Contains(out.String(), "FAIL") {
 			t.Errorf("%s: %v\n%s", file, err, out.String())
@@ -166,9 +135,13 @@ func TestCheckFinds(t *testing.T) {
 		"---\nrouting: {harness: x, harnesses: {x: {command: \"unclosed 'quote\"}}}\n---\nx":      {cli.StatusConfig, "quote"},
 		"---\ntracker: {terminal_states: []}\n---\nx":                                             {cli.StatusConfig, ""},
 		"---\ncodex: {command: /nowhere/codex app-server}\nworkspace: {root: workspaces}\n---\nx": {cli.StatusUnavailable, "/nowhere/codex"},
+		"---\nhooks: {before_run: 'if true; then'}\n---\nx":                                       {cli.StatusConfig, "before_run: sh cannot read it"},
+		"---\nhooks: {after_create: 'no-such-program --now'}\n---\nx":                             {cli.StatusUnavailable, `"no-such-program" is not to be found`},
+		"---\nserver: {port: 65000, token_env: NO_TOKEN}\n---\nx":                                 {cli.StatusConfig, "NO_TOKEN, which is not set"},
 	} {
 		dir := t.TempDir()
-		for name, content := range map[string]string{"WORKFLOW.md": text, "os-poll": "", "os-workspace": "", "os-codex": "", "codex": ""} {
+		const empty = "#!/bin/sh\n"
+		for name, content := range map[string]string{"WORKFLOW.md": text, "os-poll": empty, "os-workspace": empty, "os-codex": empty, "codex": empty} {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -176,7 +149,7 @@ func TestCheckFinds(t *testing.T) {
 		var out strings.Builder
 		env := &cli.Env{
 			Args: []string{"check", "--offline"}, Stdout: &out, Stderr: &out, Dir: dir, Now: time.Now,
-			Environ: []string{"PATH=" + dir, "HOME=" + dir, "TMPDIR=" + dir},
+			Environ: []string{"PATH=" + dir + ":/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + dir},
 		}
 		err := start(t.Context(), env)
 		if cli.Status(err) != want.status || !strings.Contains(out.String(), want.line) {

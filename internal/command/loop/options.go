@@ -17,6 +17,7 @@ type options struct {
 	onExit      string
 	grace       time.Duration
 	timeout     time.Duration
+	listen      string
 	stateUnsafe bool
 }
 
@@ -59,6 +60,7 @@ func parse(args []string) (*options, error) {
 	fs.BoolVar(&o.dryRun, "dry-run", false, "run each issue once with the harness's --dry-run: workspaces are made, agents are not started")
 	fs.StringVar(&o.onExit, "on-exit", "stop", "what a signal does with the runs: `stop|detach`")
 	fs.DurationVar(&o.grace, "grace", 10*time.Second, "how long a run may take to stop politely")
+	fs.StringVar(&o.listen, "listen", "", "serve the status page and the JSON API on `ADDRESS`: a port of loopback, or HOST:PORT (default server.port)")
 	fs.BoolVar(&o.stateUnsafe, "state-unsafe", false, "allow state on a network file system, whose locks may not hold")
 	rest, err := u.Parse(fs, args)
 	if err != nil {
