@@ -53,7 +53,8 @@ func StartModel(o ModelOptions) (*Model, error) {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/models", m.models)
-	mux.HandleFunc("POST /v1/responses", m.responses)
+	mux.HandleFunc("POST /v1/responses", m.answer(readRequest, newResponse))
+	mux.HandleFunc("POST /v1/chat/completions", m.answer(readChat, newCompletion))
 	m.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	go func() { m.served <- m.server.Serve(listener) }()
 	return m, nil
@@ -82,33 +83,38 @@ func (m *Model) models(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"object":"list","data":[],"models":[]}`)
 }
 
-func (m *Model) responses(w http.ResponseWriter, r *http.Request) {
-	req, err := readRequest(r)
-	if err != nil {
-		refuse(w, http.StatusBadRequest, errorBody("invalid_request_error", err.Error()))
-		return
+// answer serves one API: read takes its requests apart, and form writes its answers.
+func (m *Model) answer(
+	read func(*http.Request) (*request, error), form func(http.ResponseWriter, *request, string) form,
+) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		req, err := read(r)
+		if err != nil {
+			refuse(w, http.StatusBadRequest, errorBody("invalid_request_error", err.Error()))
+			return
+		}
+		turn := req.turn(m.script)
+		m.record(entry{
+			Method: r.Method, Path: r.URL.Path, Thread: req.CacheKey, Prompt: turn.prompt,
+			Results: turn.results, Output: turn.output, Steered: turn.steered,
+			Tools: slices.Sorted(maps.Keys(req.tools())), Body: req.raw,
+		})
+		steps, err := m.script.steps(turn.prompt)
+		if err != nil {
+			refuse(w, http.StatusBadRequest, errorBody("invalid_request_error", err.Error()))
+			return
+		}
+		steps = segment(steps, turn.results)
+		if f := m.failing(req.CacheKey, turn, steps); f != nil {
+			refuse(w, f.status, f.body())
+			return
+		}
+		a := answer{
+			ctx: r.Context(), form: form(w, req, strconv.Itoa(m.number())),
+			tools: req.tools(), turn: turn, usage: usualUsage,
+		}
+		a.send(steps)
 	}
-	turn := req.turn(m.script)
-	m.record(entry{
-		Method: r.Method, Path: r.URL.Path, Thread: req.CacheKey, Prompt: turn.prompt,
-		Results: turn.results, Output: turn.output, Steered: turn.steered,
-		Tools: slices.Sorted(maps.Keys(req.tools())), Body: req.raw,
-	})
-	steps, err := m.script.steps(turn.prompt)
-	if err != nil {
-		refuse(w, http.StatusBadRequest, errorBody("invalid_request_error", err.Error()))
-		return
-	}
-	steps = segment(steps, turn.results)
-	if f := m.failing(req.CacheKey, turn, steps); f != nil {
-		refuse(w, f.status, f.body())
-		return
-	}
-	a := answer{
-		ctx: r.Context(), w: w, req: req, turn: turn, usage: usualUsage,
-		id: "resp_" + strconv.Itoa(m.number()),
-	}
-	a.send(steps)
 }
 
 // failing returns the first step that makes this request fail, and counts it.

@@ -9,12 +9,14 @@ import (
 	"strings"
 )
 
-// request is what the model reads of POST /v1/responses.
+// request is what the model reads of POST /v1/responses. A request of another API is
+// brought into this form.
 type request struct {
 	Model    string     `json:"model"`
 	Input    []item     `json:"input"`
 	Tools    []toolSpec `json:"tools"`
 	CacheKey string     `json:"prompt_cache_key"` // Codex: the thread's id
+	Stream   bool       `json:"stream"`
 
 	raw json.RawMessage
 }
@@ -30,9 +32,26 @@ type item struct {
 	Role    string          `json:"role"`
 	Content json.RawMessage `json:"content"`
 	Output  json.RawMessage `json:"output"`
+
+	joined bool // a user text behind another one, with no answer between them
 }
 
 func readRequest(r *http.Request) (*request, error) {
+	body, err := readBody(r)
+	if err != nil {
+		return nil, err
+	}
+	req := &request{raw: body}
+	if err := json.Unmarshal(body, req); err != nil {
+		return nil, fmt.Errorf("decode request: %w", err)
+	}
+	if len(req.Input) == 0 {
+		return nil, errors.New("request has no input")
+	}
+	return req, nil
+}
+
+func readBody(r *http.Request) ([]byte, error) {
 	if enc := r.Header.Get("Content-Encoding"); enc != "" {
 		return nil, fmt.Errorf("content encoding %q is not understood", enc)
 	}
@@ -40,15 +59,7 @@ func readRequest(r *http.Request) (*request, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read request: %w", err)
 	}
-	req := &request{raw: body}
-	if err := json.Unmarshal(body, req); err != nil {
-		req.raw = nil
-		return nil, fmt.Errorf("decode request: %w", err)
-	}
-	if len(req.Input) == 0 {
-		return nil, errors.New("request has no input")
-	}
-	return req, nil
+	return body, nil
 }
 
 // tools returns the type of each tool that the client offers, by name.
@@ -92,7 +103,7 @@ func (r *request) turn(script *Script) turn {
 			case strings.HasPrefix(strings.TrimSpace(text), "<turn_aborted>"):
 				working = false
 			case !spoken(text):
-			case working && !script.hasSteps(text):
+			case (working || it.joined) && !script.hasSteps(text):
 				t.steered = append(t.steered, text)
 			default:
 				t = turn{number: t.number + 1, prompt: text}

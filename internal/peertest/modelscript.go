@@ -23,7 +23,7 @@ import (
 //	@drip DURATION            wait between the words of what is said from here on
 //	@usage IN CACHED OUT REASONING    token counts of this answer
 //	@fail STATUS [TIMES] [JSON]       an HTTP error, for ever or so many times
-//	@abort CODE [TEXT]        end the stream with response.failed
+//	@abort CODE [TEXT]        end the stream with an error; status 400 without a stream
 //	@cut                      close the connection in mid-answer
 //
 // Steps run in order, as far as one answer reaches: each of run, call and patch
