@@ -37,6 +37,7 @@ var layers = [][]string{
 		"internal/tracker/github", "internal/tracker/gitlab", "internal/tracker/jira", "internal/tracker/asana",
 		"internal/tracker/execcmd"},
 	{"internal/codex", "internal/codex/rehearse", "internal/openhands", "internal/run", "internal/loop"},
+	{"internal/harness"},
 	{"internal/command/poll", "internal/command/workspace", "internal/command/codex", "internal/command/openhands",
 		"internal/command/loop"},
 	{"cmd/os-poll", "cmd/os-workspace", "cmd/os-codex", "cmd/os-openhands", "cmd/os-loop"},
@@ -58,7 +59,7 @@ var narrow = map[string][]string{
 // homes says which packages may import a module that is not ours, and parts of the
 // standard library that have one owner. A name ending in "/" is all below it.
 var homes = map[string][]string{
-	"github.com/spf13/pflag":       {"internal/cli", "internal/command/"},
+	"github.com/spf13/pflag":       {"internal/cli", "internal/harness", "internal/command/"},
 	"github.com/tidwall/gjson":     {"internal/codex", "internal/codex/", "internal/openhands"},
 	"github.com/fsnotify/fsnotify": {"internal/watch"},
 	"github.com/google/shlex": {"internal/codex", "internal/codex/", "internal/toolbox", "internal/workflow", "internal/session",
@@ -72,7 +73,7 @@ var homes = map[string][]string{
 	"golang.org/x/sys": {"internal/cli", "internal/proc", "internal/state", "internal/watch", "internal/run", "internal/session",
 		"internal/codex", "internal/workspace", "internal/tracker/folder", "bench"},
 	"github.com/mattn/go-runewidth": {"internal/command/loop"},
-	"golang.org/x/term":             {"internal/cli", "internal/command/"},
+	"golang.org/x/term":             {"internal/cli", "internal/harness", "internal/command/"},
 	"golang.org/x/oauth2":           {"internal/tracker/"},
 	"github.com/vektah/gqlparser":   {"internal/tracker/linear", "internal/peertest"},
 	"os/signal":                     {"internal/cli"},

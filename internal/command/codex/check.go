@@ -7,9 +7,8 @@ import (
 	"ostoolkit/internal/cli"
 	"ostoolkit/internal/codex"
 	"ostoolkit/internal/codex/schema"
+	"ostoolkit/internal/harness"
 	"ostoolkit/internal/proc"
-	"ostoolkit/internal/session"
-	"ostoolkit/internal/wire"
 	"ostoolkit/internal/workflow"
 )
 
@@ -34,56 +33,20 @@ os-codex check --command '/opt/codex/bin/codex app-server'`,
 	},
 }
 
-// report prints one line about each thing and keeps the status of the first error.
-type report struct {
-	env    *cli.Env
-	status int
-	err    error // of stdout
-}
-
-func (r *report) line(word, name, text string) {
-	if r.err == nil {
-		_, r.err = fmt.Fprintf(r.env.Stdout, "%s %s: %s\n", word, name, text)
-	}
-}
-
-func (r *report) ok(name, format string, args ...any) {
-	r.line("ok", name, fmt.Sprintf(format, args...))
-}
-
-func (r *report) warning(name, format string, args ...any) {
-	r.line("warning", name, fmt.Sprintf(format, args...))
-}
-
-func (r *report) error(status int, name, format string, args ...any) {
-	if r.status == cli.StatusOK {
-		r.status = status
-	}
-	r.line("error", name, fmt.Sprintf(format, args...))
-}
-
-func (r *report) end() error {
-	if r.err != nil {
-		return r.err
-	}
-	return cli.Exit(r.status)
-}
-
 // check is the verb.
 func check(ctx context.Context, env *cli.Env, args []string) error {
-	o := &options{cwd: "."}
+	o := &options{Options: harness.NewOptions(&checkUsage)}
 	fs := checkUsage.Flags()
-	fs.StringVar(&o.workflow, "workflow", "", "the workflow `FILE` (default $OS_WORKFLOW, else ./WORKFLOW.md if it is there)")
-	fs.StringVar(&o.command, "command", "", "the `COMMAND` that starts the app-server (default \"codex app-server\")")
-	fs.BoolVar(&o.noSchema, "no-schema", false, "do not compare our requests with the app-server's schema")
+	fs.StringVar(&o.Workflow, "workflow", "", "the workflow `FILE` (default $OS_WORKFLOW, else ./WORKFLOW.md if it is there)")
+	o.addLaunch(fs)
 	rest, err := checkUsage.Parse(fs, args)
 	if err != nil {
 		return err
 	}
 	if len(rest) > 0 {
-		return cli.WithHint(cli.Usagef("unexpected argument %q", rest[0]), "%s --help", checkUsage.Name)
+		return o.Wrong("unexpected argument %q", rest[0])
 	}
-	w, err := workflow.Open(o.workflow, env)
+	w, err := workflow.Open(o.Workflow, env)
 	if err != nil {
 		return err
 	}
@@ -91,87 +54,74 @@ func check(ctx context.Context, env *cli.Env, args []string) error {
 	if err := proc.Subreap(); err != nil {
 		return fmt.Errorf("adopt orphans: %w", err)
 	}
-	r := &report{env: env}
-	(&command{env: env, options: o, workflow: w}).check(ctx, r)
+	r := report{harness.NewReport(env)}
+	driver{o}.check(ctx, &harness.Command{Env: env, Options: o.Options, Workflow: w}, r)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return r.end()
+	return r.End()
 }
 
-func (c *command) check(ctx context.Context, r *report) {
-	switch w := c.workflow; {
-	case len(w.Warnings) > 0:
-		r.error(cli.StatusConfig, "workflow", "%s", w.Warnings[0])
-	case w.Path != "":
-		r.ok("workflow", "%s", w.Path)
-	}
-	launch := c.launch(c.peerEnv(nil))
+// report is a harness.Report that knows what an app-server tells.
+type report struct{ *harness.Report }
+
+func (d driver) check(ctx context.Context, c *harness.Command, r report) {
+	r.Workflow(c.Workflow)
+	launch := d.launch(c, c.PeerEnv(nil))
 	argv, err := launch.Resolve()
 	if err != nil {
-		r.failure("binary", err)
+		r.Failure("binary", err)
 		return
 	}
-	r.ok("binary", "%s", argv[0])
-	facts, err := codex.Probe(ctx, launch, c.env.Dir, codex.StartTimeout(c.workflow.Codex.ReadTimeout), schema.Preview)
+	r.OK("binary", "%s", argv[0])
+	facts, err := codex.Probe(ctx, launch, c.Env.Dir, codex.StartTimeout(c.Workflow.Codex.ReadTimeout), schema.Preview)
 	if _, err := proc.KillDescendants(ctx); err != nil {
-		c.env.Warnf("end what the app-server left: %v", err)
+		c.Env.Warnf("end what the app-server left: %v", err)
 	}
 	if err != nil {
-		r.failure("version", err)
+		r.Failure("version", err)
 		return
 	}
-	r.ok("version", "%s", facts.Version)
+	r.OK("version", "%s", facts.Version)
 	r.config(facts.Warnings)
-	c.reportSchema(ctx, r, launch, facts.Version)
+	d.reportSchema(ctx, c.Env, r, launch, facts.Version)
 	r.login(facts.Login)
-	r.sandbox(c.workflow.Codex.ThreadSandbox)
-}
-
-// failure tells why the app-server could not be asked.
-func (r *report) failure(name string, err error) {
-	end := session.EndingOf(err)
-	status := (&wire.Outcome{Outcome: end.Outcome, Error: &wire.OutcomeError{Category: end.Category}}).ExitStatus()
-	text := end.Message
-	if end.Detail != "" {
-		text += ": " + end.Detail
-	}
-	r.error(status, name, "%s", text)
+	r.sandbox(c.Workflow.Codex.ThreadSandbox)
 }
 
 // config tells of Codex's own warnings. One about a file means that the file does not
 // count as it stands.
-func (r *report) config(warnings []codex.Warning) {
+func (r report) config(warnings []codex.Warning) {
 	for _, w := range warnings {
 		text := schema.Preview([]byte(w.Text))
 		if w.Path != "" {
-			r.error(cli.StatusConfig, "config", "%s", text)
+			r.Error(cli.StatusConfig, "config", "%s", text)
 		} else {
-			r.warning("config", "%s", text)
+			r.Warning("config", "%s", text)
 		}
 	}
 }
 
-func (r *report) login(l codex.Login) {
+func (r report) login(l codex.Login) {
 	switch {
 	case !l.Known:
-		r.warning("login", "this version does not tell")
+		r.Warning("login", "this version does not tell")
 	case l.Missing:
-		r.error(cli.StatusAuth, "login", "not logged in; run codex login")
+		r.Error(cli.StatusAuth, "login", "not logged in; run codex login")
 	case l.Account == "":
-		r.ok("login", "none is needed")
+		r.OK("login", "none is needed")
 	default:
-		r.ok("login", "%s", l.Account)
+		r.OK("login", "%s", l.Account)
 	}
 }
 
-func (r *report) sandbox(name string) {
+func (r report) sandbox(name string) {
 	switch name {
 	case "danger-full-access":
-		r.warning("sandbox", "%s does not confine the agent", name)
+		r.Warning("sandbox", "%s does not confine the agent", name)
 	case "workspace-write":
-		r.ok("sandbox", "%s: the workspace and a TMPDIR of its own, neither /tmp nor the network", name)
+		r.OK("sandbox", "%s: the workspace and a TMPDIR of its own, neither /tmp nor the network", name)
 	default:
-		r.ok("sandbox", "%s", name)
+		r.OK("sandbox", "%s", name)
 	}
 }

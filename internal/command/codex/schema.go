@@ -11,37 +11,37 @@ import (
 	"ostoolkit/internal/codex/schema"
 )
 
-func (c *command) reportSchema(ctx context.Context, r *report, l codex.Launch, version string) {
-	if c.options.noSchema {
+func (d driver) reportSchema(ctx context.Context, env *cli.Env, r report, l codex.Launch, version string) {
+	if d.options.noSchema {
 		return
 	}
-	o, err := c.schemaOptions(l, version)
+	o, err := schemaOptions(env, l, version)
 	if errors.Is(err, errNoGenerator) {
-		r.ok("schema", "not checked: %v", err)
+		r.OK("schema", "not checked: %v", err)
 		return
 	}
 	if err != nil {
-		r.warning("schema", "not checked: %v", err)
+		r.Warning("schema", "not checked: %v", err)
 		return
 	}
 	v, err := schema.Check(ctx, o)
 	switch {
 	case err != nil:
-		r.warning("schema", "not checked: %v", err)
+		r.Warning("schema", "not checked: %v", err)
 	case len(v.Problems) > 0:
-		r.warning("schema", "%s", v)
+		r.Warning("schema", "%s", v)
 	default:
-		r.ok("schema", "all %d requests are understood", len(o.Requests))
+		r.OK("schema", "all %d requests are understood", len(o.Requests))
 	}
 }
 
 // checkSchema returns what a session runs beside it, nil for nothing.
-func (c *command) checkSchema(l codex.Launch) func(ctx context.Context, version string) string {
-	if c.options.noSchema {
+func (d driver) checkSchema(env *cli.Env, l codex.Launch) func(ctx context.Context, version string) string {
+	if d.options.noSchema {
 		return nil
 	}
 	return func(ctx context.Context, version string) string {
-		o, err := c.schemaOptions(l, version)
+		o, err := schemaOptions(env, l, version)
 		if errors.Is(err, errNoGenerator) {
 			return ""
 		}
@@ -63,7 +63,7 @@ func (c *command) checkSchema(l codex.Launch) func(ctx context.Context, version 
 
 var errNoGenerator = errors.New("nobody can know how this command writes its schema")
 
-func (c *command) schemaOptions(l codex.Launch, version string) (schema.Options, error) {
+func schemaOptions(env *cli.Env, l codex.Launch, version string) (schema.Options, error) {
 	argv, err := l.Resolve()
 	if err != nil {
 		return schema.Options{}, err
@@ -71,11 +71,11 @@ func (c *command) schemaOptions(l codex.Launch, version string) (schema.Options,
 	if argv = schema.Generator(argv); argv == nil {
 		return schema.Options{}, errNoGenerator
 	}
-	cache, err := cacheDir(c.env)
+	cache, err := cacheDir(env)
 	if err != nil {
 		return schema.Options{}, err
 	}
-	o := schema.Options{Cache: cache, Argv: argv, Env: l.Env, Version: cli.Version(), Peer: version, Now: c.env.Now}
+	o := schema.Options{Cache: cache, Argv: argv, Env: l.Env, Version: cli.Version(), Peer: version, Now: env.Now}
 	for _, r := range codex.Templates() {
 		o.Requests = append(o.Requests, schema.Request{Method: r.Method, Params: r.Params})
 	}

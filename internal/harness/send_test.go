@@ -1,7 +1,6 @@
-package codex
+package harness
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,21 +10,12 @@ import (
 	"ostoolkit/internal/mailbox"
 )
 
-func TestSendHelp(t *testing.T) {
-	_, err := parseSend([]string{"--help"})
-	var out *cli.Output
-	if !errors.As(err, &out) {
-		t.Fatalf("--help: %v", err)
-	}
-	checkGolden(t, "os-codex-send", out.Text)
-}
-
 func TestParseSend(t *testing.T) {
-	l, err := parseSend([]string{"A-1", "do it"})
+	l, err := parseSend("os-codex", []string{"A-1", "do it"})
 	if err != nil || l.target != "A-1" || l.text != "do it" || l.request.Kind != mailbox.Steer || l.wait != 30*time.Second {
 		t.Errorf("%+v, %v", l, err)
 	}
-	l, err = parseSend([]string{"--kind", "answer", "--request", "x-1", "--answers", `{"q":"a"}`, "--keep", "--wait", "0", "."})
+	l, err = parseSend("os-codex", []string{"--kind", "answer", "--request", "x-1", "--answers", `{"q":"a"}`, "--keep", "--wait", "0", "."})
 	if err != nil || l.request.Request != "x-1" || string(l.request.Answers) != `{"q":"a"}` || !l.request.Keep || l.wait != 0 {
 		t.Errorf("%+v, %v", l, err)
 	}
@@ -33,7 +23,7 @@ func TestParseSend(t *testing.T) {
 		{}, {""}, {"A-1"}, {"A-1", "two", "words"}, {"--kind", "queue", "A-1"}, {"--answers", "{", "A-1", "x"},
 		{"--wait", "-1s", "A-1", "x"}, {"--expires", "-1s", "A-1", "x"},
 	} {
-		if _, err := parseSend(args); cli.Status(err) != cli.StatusUsage {
+		if _, err := parseSend("os-codex", args); cli.Status(err) != cli.StatusUsage {
 			t.Errorf("%q: %v, want a usage error", args, err)
 		}
 	}

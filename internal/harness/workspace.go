@@ -1,4 +1,4 @@
-package codex
+package harness
 
 import (
 	"fmt"
@@ -14,13 +14,13 @@ import (
 // supervised tells whether os-workspace run has started us, with a PROMPT, for the
 // folder that we work in. Its run is ours then: a lock of our own would wait for it in
 // vain.
-func (o *options) supervised(env *cli.Env) bool {
+func (o *Options) supervised(env *cli.Env) bool {
 	for _, name := range []string{"OS_RUN_ID", "OS_LOCK_FD", "OS_STATE_DIR", "OS_WORKSPACE"} {
 		if env.Getenv(name) == "" {
 			return false
 		}
 	}
-	ours, err := filepath.EvalSymlinks(absolute(env.Dir, o.cwd))
+	ours, err := filepath.EvalSymlinks(absolute(env.Dir, o.Cwd))
 	if err != nil {
 		return false
 	}
@@ -30,23 +30,23 @@ func (o *options) supervised(env *cli.Env) bool {
 
 // workspace is what the PROMPT is worked on in: the supervisor's run, or the folder
 // --cwd.
-func (c *command) workspace() (*wire.Workspace, error) {
+func (c *Command) workspace() (*wire.Workspace, error) {
 	if c.supervised {
-		rec, err := recorded(state.Dir(c.env.Getenv("OS_STATE_DIR")), c.env.Getenv("OS_RUN_ID"))
+		rec, err := recorded(state.Dir(c.Env.Getenv("OS_STATE_DIR")), c.Env.Getenv("OS_RUN_ID"))
 		if err != nil {
 			return nil, cli.Errorf(cli.StatusState, "%w", err)
 		}
 		return rec, nil
 	}
-	cwd := c.path(c.options.cwd)
+	cwd := c.path(c.Options.Cwd)
 	if fi, err := os.Stat(cwd); err != nil || !fi.IsDir() {
-		return nil, cli.Errorf(cli.StatusNoInput, "working folder %q is missing", c.options.cwd)
+		return nil, cli.Errorf(cli.StatusNoInput, "working folder %q is missing", c.Options.Cwd)
 	}
-	home, err := c.env.Home()
+	home, err := c.Env.Home()
 	if err != nil {
 		return nil, cli.Errorf(cli.StatusConfig, "%w", err)
 	}
-	rec, err := run.Direct(cwd, c.env.Getenv("XDG_STATE_HOME"), home)
+	rec, err := run.Direct(cwd, c.Env.Getenv("XDG_STATE_HOME"), home)
 	if err != nil {
 		return nil, cli.Errorf(cli.StatusState, "%w", err)
 	}

@@ -1,15 +1,13 @@
-package codex
+package harness
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
 	"ostoolkit/internal/cli"
-	"ostoolkit/internal/codex"
 	"ostoolkit/internal/proc"
 	"ostoolkit/internal/run"
 	"ostoolkit/internal/session"
@@ -22,7 +20,7 @@ const drainWait = time.Second
 
 // session makes one session in the workspace of rec. Its error carries the exit
 // status; an outcome has been printed unless the error says something.
-func (c *command) session(ctx context.Context, rec *wire.Workspace) error {
+func (c *Command) session(ctx context.Context, rec *wire.Workspace) error {
 	a, err := c.attach(ctx, rec)
 	if err != nil {
 		return err
@@ -37,13 +35,13 @@ func (c *command) session(ctx context.Context, rec *wire.Workspace) error {
 	if out == nil {
 		end := session.EndingOf(err)
 		out, err = a.Life.Outcome(wire.Failed, end.Category, end.Message), cli.WithHint(cli.Errorf(cli.StatusTemporary, "%s", end.Message),
-			"end the Codex that has the thread open, or begin a new one with --resume never")
+			"%s", c.driver.BusyHint())
 	}
 	if finishErr := a.Finish(ctx, out); finishErr != nil {
-		c.env.Warnf("%s, which cannot be written down: %v", ended(out), finishErr)
+		c.Env.Warnf("%s, which cannot be written down: %v", ended(out), finishErr)
 	}
 	if closeErr := c.drain(ctx, em); closeErr != nil {
-		c.env.Warnf("print the events: %v", closeErr)
+		c.Env.Warnf("print the events: %v", closeErr)
 	}
 	if err != nil {
 		return err
@@ -61,8 +59,8 @@ func ended(out *wire.Outcome) string {
 }
 
 // attach finds out for which run the session is made; see run.Attach.
-func (c *command) attach(ctx context.Context, rec *wire.Workspace) (*run.Attachment, error) {
-	a, err := run.Attach(ctx, rec, run.Host{Getenv: c.env.Getenv, Stdout: c.env.Stdout, Now: c.env.Now, Rand: c.env.Rand})
+func (c *Command) attach(ctx context.Context, rec *wire.Workspace) (*run.Attachment, error) {
+	a, err := run.Attach(ctx, rec, run.Host{Getenv: c.Env.Getenv, Stdout: c.Env.Stdout, Now: c.Env.Now, Rand: c.Env.Rand})
 	switch {
 	case err == nil:
 		return a, nil
@@ -76,22 +74,22 @@ func (c *command) attach(ctx context.Context, rec *wire.Workspace) (*run.Attachm
 
 // output says where the records go. Where a person watches both streams on one
 // screen, the events are said once, in words.
-func (c *command) output() session.Output {
+func (c *Command) output() session.Output {
 	o := session.Output{
-		Stdout:  c.env.Stdout,
-		Raw:     c.options.raw,
-		Secrets: session.Values(c.env.Environ, session.Withheld(c.workflow.Tracker.Secrets, nil)),
-		Now:     c.env.Now,
-		Warn:    c.env.Warnf,
+		Stdout:  c.Env.Stdout,
+		Raw:     c.Options.Raw,
+		Secrets: session.Values(c.Env.Environ, session.Withheld(c.Workflow.Tracker.Secrets, nil)),
+		Now:     c.Env.Now,
+		Warn:    c.Env.Warnf,
 	}
-	if !c.options.quiet && isTerminal(c.env.Stderr) {
-		o.People, o.Brief = c.env.Stderr, isTerminal(c.env.Stdout)
+	if !c.Options.Quiet && isTerminal(c.Env.Stderr) {
+		o.People, o.Brief = c.Env.Stderr, isTerminal(c.Env.Stdout)
 	}
 	return o
 }
 
 // drain waits until stdout has everything; once we are told to stop, not for long.
-func (c *command) drain(ctx context.Context, em *session.Emitter) error {
+func (c *Command) drain(ctx context.Context, em *session.Emitter) error {
 	limited, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(drainWait, cancel) })
@@ -100,48 +98,43 @@ func (c *command) drain(ctx context.Context, em *session.Emitter) error {
 }
 
 // run makes the session between the begin and the end of its run. The outcome is nil
-// where the thread belongs to somebody else.
-func (c *command) run(ctx context.Context, place session.Place, em *session.Emitter, swept []proc.Process) (*wire.Outcome, error) {
+// where the session belongs to somebody else.
+func (c *Command) run(ctx context.Context, place session.Place, em *session.Emitter, swept []proc.Process) (*wire.Outcome, error) {
 	for _, p := range swept {
 		em.Emit(wire.EventWarning, &wire.Notice{Code: "swept", Message: fmt.Sprintf("process %d of an earlier run was ended", p.Pid)}, nil)
 	}
-	begun := c.env.Now()
-	refuse := func(end *session.Ending) (*wire.Outcome, error) {
-		now := c.env.Now()
-		out, err := place.Outcome(session.Result{End: end, Model: wire.Model{Requested: wire.Text(c.model(place.Workspace))}, Started: begun, Ended: now})
-		return out, errors.Join(err, em.Outcome(out))
+	begun := c.Env.Now()
+	out, err := c.drive(ctx, place, em)
+	var end *session.Ending
+	if out != nil || !errors.As(err, &end) || end.Silent() {
+		return out, err
 	}
-	cfg, end := c.config(place, em)
-	if end != nil {
-		return refuse(end)
-	}
-	if c.options.dryRun {
-		return codex.DryRun(cfg)
+	out, err = place.Outcome(session.Result{
+		End: end, Model: wire.Model{Requested: wire.Text(c.Model(place.Workspace))}, Started: begun, Ended: c.Env.Now(),
+	})
+	return out, errors.Join(err, em.Outcome(out))
+}
+
+// drive lets the driver make the session, with a private TMPDIR and the trace.
+func (c *Command) drive(ctx context.Context, place session.Place, em *session.Emitter) (*wire.Outcome, error) {
+	j := &Job{Place: place, Emitter: em}
+	if c.Options.DryRun {
+		return c.driver.Session(ctx, c, j)
 	}
 	temp, err := makeTemp(place.RunID)
 	if err != nil {
-		return refuse(session.Failf(wire.CauseState, "make the agent's TMPDIR: %v", err))
+		return nil, session.Failf(wire.CauseState, "make the agent's TMPDIR: %v", err)
 	}
 	defer func() { _ = os.RemoveAll(temp) }() // the end of the run does it again and tells
-	trace, err := c.openTrace()
-	if err != nil {
-		return refuse(session.Failf(wire.CauseState, "open the trace: %v", err))
+	if c.Options.Trace != "" {
+		f, err := os.OpenFile(c.path(c.Options.Trace), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, session.Failf(wire.CauseState, "open the trace: %v", err)
+		}
+		defer func() { _ = f.Close() }()
+		j.Trace = f
 	}
-	if trace != nil {
-		defer func() { _ = trace.Close() }()
-		cfg.Trace = trace
-	}
-	if cfg.Tools, end = c.openTools(ctx, place); end != nil {
-		return refuse(end)
-	}
-	return codex.Run(ctx, cfg)
-}
-
-func (c *command) openTrace() (io.WriteCloser, error) {
-	if c.options.trace == "" {
-		return nil, nil
-	}
-	return os.OpenFile(c.path(c.options.trace), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	return c.driver.Session(ctx, c, j)
 }
 
 // makeTemp makes the run's private TMPDIR. One that is there already is taken over

@@ -1,4 +1,4 @@
-package codex
+package harness
 
 import (
 	"context"
@@ -19,30 +19,34 @@ import (
 	"ostoolkit/internal/workspace"
 )
 
-var sendUsage = cli.Usage{
-	Name:     "os-codex send",
-	Synopsis: []string{"[flags] TARGET [TEXT | -]"},
-	About: `
+// sendUsage is the usage of the verb of the command with that name.
+func sendUsage(command string) *cli.Usage {
+	return &cli.Usage{
+		Name:     command + " send",
+		Synopsis: []string{"[flags] TARGET [TEXT | -]"},
+		About: `
 Puts a request into the mailbox of a session, waits for the reply and prints it as one
 line of JSON. TARGET is an issue's identifier or key, as os-workspace show takes it; a
 mailbox folder; or the folder that a session works in, such as ".". A request that was
 not answered in time stays in the mailbox and may still be delivered.`,
-	Examples: `
-os-codex send ABC-1 'write the test first'
-os-codex send --kind queue . 'then update the changelog'
-os-codex send --kind interrupt ABC-1
-os-codex send --kind approve --request 1f0c2d3e-1 ABC-1`,
-	Statuses: []int{cli.StatusOK, cli.StatusFailed, cli.StatusUsage, cli.StatusNoInput, cli.StatusState, cli.StatusTemporary, cli.StatusConfig},
-	Notes: map[int]string{
-		cli.StatusOK:        "accepted or consumed; with --wait 0: sent",
-		cli.StatusFailed:    "refused, invalid, expired or undelivered",
-		cli.StatusNoInput:   "no such target",
-		cli.StatusTemporary: "not answered in time, and still pending",
-	},
+		Examples: strings.ReplaceAll(`
+COMMAND send ABC-1 'write the test first'
+COMMAND send --kind queue . 'then update the changelog'
+COMMAND send --kind interrupt ABC-1
+COMMAND send --kind approve --request 1f0c2d3e-1 ABC-1`, "COMMAND", command),
+		Statuses: []int{cli.StatusOK, cli.StatusFailed, cli.StatusUsage, cli.StatusNoInput, cli.StatusState, cli.StatusTemporary, cli.StatusConfig},
+		Notes: map[int]string{
+			cli.StatusOK:        "accepted or consumed; with --wait 0: sent",
+			cli.StatusFailed:    "refused, invalid, expired or undelivered",
+			cli.StatusNoInput:   "no such target",
+			cli.StatusTemporary: "not answered in time, and still pending",
+		},
+	}
 }
 
 // letter is the parsed command line of send.
 type letter struct {
+	usage    *cli.Usage
 	target   string
 	workflow string
 	wait     time.Duration
@@ -51,9 +55,9 @@ type letter struct {
 	request  mailbox.Request
 }
 
-func parseSend(args []string) (*letter, error) {
-	l := &letter{}
-	fs := sendUsage.Flags()
+func parseSend(command string, args []string) (*letter, error) {
+	l := &letter{usage: sendUsage(command)}
+	fs := l.usage.Flags()
 	fs.StringVar(&l.request.Kind, "kind", mailbox.Steer, "the `kind`: steer, queue, interrupt, stop, approve, decline, cancel, answer")
 	fs.DurationVar(&l.wait, "wait", 30*time.Second, "wait `D` for the reply (0: do not)")
 	fs.StringVar(&l.request.Request, "request", "", "the `ID` of the open approval or question that is answered")
@@ -62,13 +66,13 @@ func parseSend(args []string) (*letter, error) {
 	fs.DurationVar(&l.expires, "expires", 0, "do not deliver it any more after `D` (0: whenever)")
 	fs.BoolVar(&l.request.Keep, "keep", false, "leave it in the mailbox for the next run if this one ends without having read it")
 	fs.StringVar(&l.workflow, "workflow", "", "the workflow `FILE` whose state TARGET is looked up in (default $OS_WORKFLOW, else ./WORKFLOW.md)")
-	rest, err := sendUsage.Parse(fs, args)
+	rest, err := l.usage.Parse(fs, args)
 	if err != nil {
 		return nil, err
 	}
 	if *answers != "" {
 		if !json.Valid([]byte(*answers)) {
-			return nil, wrongSend("--answers %q is not JSON", *answers)
+			return nil, l.wrong("--answers %q is not JSON", *answers)
 		}
 		l.request.Answers = json.RawMessage(*answers)
 	}
@@ -79,13 +83,13 @@ func (l *letter) check(rest []string) error {
 	speaks := l.request.Kind == mailbox.Steer || l.request.Kind == mailbox.Queue
 	switch {
 	case len(rest) == 0 || rest[0] == "":
-		return wrongSend("no TARGET given")
+		return l.wrong("no TARGET given")
 	case len(rest) > 2:
-		return wrongSend("%d arguments after TARGET where one TEXT may stand: put it in quotes", len(rest)-1)
+		return l.wrong("%d arguments after TARGET where one TEXT may stand: put it in quotes", len(rest)-1)
 	case l.wait < 0, l.expires < 0:
-		return wrongSend("a time is negative")
+		return l.wrong("a time is negative")
 	case speaks && len(rest) < 2:
-		return wrongSend("kind %s needs a TEXT", l.request.Kind)
+		return l.wrong("kind %s needs a TEXT", l.request.Kind)
 	}
 	if l.target = rest[0]; len(rest) == 2 {
 		l.text = rest[1]
@@ -93,13 +97,14 @@ func (l *letter) check(rest []string) error {
 	return nil
 }
 
-func wrongSend(format string, args ...any) error {
-	return cli.WithHint(cli.Usagef(format, args...), "%s --help", sendUsage.Name)
+func (l *letter) wrong(format string, args ...any) error {
+	return cli.WithHint(cli.Usagef(format, args...), "%s --help", l.usage.Name)
 }
 
-// send is the verb.
-func send(ctx context.Context, env *cli.Env, args []string) error {
-	l, err := parseSend(args)
+// Send is the verb send of the command with that name: it puts a request into the
+// mailbox of a session.
+func Send(ctx context.Context, env *cli.Env, command string, args []string) error {
+	l, err := parseSend(command, args)
 	if err != nil {
 		return err
 	}

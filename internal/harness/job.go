@@ -1,0 +1,167 @@
+package harness
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"ostoolkit/internal/cli"
+	"ostoolkit/internal/proc"
+	"ostoolkit/internal/session"
+	"ostoolkit/internal/state"
+	"ostoolkit/internal/watch"
+	"ostoolkit/internal/wire"
+	"ostoolkit/internal/workflow"
+)
+
+// continuation is the prompt of every turn but the first where --continue is not
+// given: the session has the instructions already.
+const continuation = `Continue with the task. Its instructions and your earlier work are above in this conversation; do not start over. Look at the present state of the working folder first, then do what is still missing. If nothing is missing, check the result once more and say so.`
+
+// Limits returns the session's limits; turn is the workflow's for one turn.
+func (c *Command) Limits(turn time.Duration) session.Limits {
+	o, agent := c.Options, c.Workflow.Agent
+	return session.Limits{
+		Total: o.Duration("timeout", o.Timeout, agent.RunTimeout),
+		Turn:  o.Duration("turn-timeout", o.TurnTimeout, turn),
+		Stall: o.Duration("stall", o.Stall, agent.StallTimeout),
+	}
+}
+
+// Budget returns what the run may use.
+func (c *Command) Budget() session.Budget {
+	if c.Options.Given("max-tokens") {
+		return session.Budget{Tokens: c.Options.MaxTokens}
+	}
+	return session.Budget{Tokens: c.Workflow.Budget.TokensPerRun}
+}
+
+// Watching says how a mailbox is watched. OS_WATCH=off is for machines whose watchers
+// are few or do not work.
+func (c *Command) Watching() watch.Options { return watching(c.Env) }
+
+func watching(env *cli.Env) watch.Options {
+	return watch.Options{Forbid: env.Getenv("OS_WATCH") == "off"}
+}
+
+// Plan says which turns are made with which texts.
+func (c *Command) Plan(ws *wire.Workspace) (session.Plan, *session.Ending) {
+	o := c.Options
+	if fi, err := os.Stat(ws.Path); err != nil || !fi.IsDir() {
+		return session.Plan{}, session.Failf(wire.CauseState, "workspace %q is missing", ws.Path)
+	}
+	p := session.Plan{MaxTurns: c.Workflow.Agent.MaxTurns, Continue: continuation, Again: o.Continue != "", Given: o.prompted}
+	if o.Given("max-turns") {
+		p.MaxTurns = o.MaxTurns
+	}
+	if o.Continue != "" {
+		p.Continue = o.Continue
+	}
+	if o.Recheck != "" && ws.Issue != nil {
+		p.Recheck = (&session.Recheck{
+			Command: o.Recheck, Dir: c.Env.Dir, Env: c.HostEnv(), Stderr: file(c.Env.Stderr), Issue: ws.Issue,
+		}).Run
+	}
+	if p.Full = string(ws.Prompt); p.Full != "" {
+		return p, nil
+	}
+	var err error
+	if p.Full, err = c.Workflow.Prompt.Render(promptVars(ws, p.MaxTurns)); err != nil {
+		return p, session.Failf(wire.CausePrompt, "%v", err)
+	}
+	return p, nil
+}
+
+func promptVars(ws *wire.Workspace, maxTurns int) workflow.Vars {
+	return workflow.Vars{
+		Issue: ws.Issue, Attempt: ws.Attempt, Turn: 1, MaxTurns: int64(maxTurns),
+		Workspace: &workflow.Folder{Key: ws.Key, Path: ws.Path, Created: ws.Created},
+	}
+}
+
+func file(stream any) *os.File {
+	f, _ := stream.(*os.File)
+	return f
+}
+
+// Model is the model that is asked for, "" where nobody has named one.
+func (c *Command) Model(ws *wire.Workspace) string {
+	switch {
+	case c.Options.Model != "":
+		return c.Options.Model
+	case ws.Route != nil && ws.Route.Model != "":
+		return string(ws.Route.Model)
+	}
+	return c.Workflow.Routing.Model
+}
+
+// Effort is the reasoning effort that is asked for, or "".
+func (c *Command) Effort(ws *wire.Workspace) string {
+	if c.Options.Effort == "" && ws.Route != nil {
+		return string(ws.Route.Effort)
+	}
+	return c.Options.Effort
+}
+
+// Route is the record's decision, or what the command line and the workflow make of
+// it where nobody has decided before.
+func (c *Command) Route(ws *wire.Workspace, harness string) *wire.Route {
+	r := wire.Route{Harness: harness, Source: "workflow"}
+	if ws.Route != nil {
+		r = *ws.Route
+	}
+	r.Model, r.Effort, r.DryRun = wire.Text(c.Model(ws)), wire.Text(c.Effort(ws)), c.Options.DryRun
+	if c.Options.Model != "" {
+		r.Source = "flag"
+	}
+	return &r
+}
+
+// AgentEnv is the environment of the agent and so of its commands.
+func (c *Command) AgentEnv(place session.Place) []string {
+	return c.PeerEnv(map[string]string{
+		"TMPDIR":       state.TempDir(place.RunID),
+		"OS_RUN_ID":    place.RunID,
+		"OS_STATE_DIR": string(place.State),
+		"OS_WORKSPACE": place.Workspace.Path,
+	})
+}
+
+// PeerEnv is our environment without what no agent may know, with more over it.
+func (c *Command) PeerEnv(more map[string]string) []string {
+	allow, set := c.Options.splitEnv()
+	names := session.Withheld(c.Workflow.Tracker.Secrets, slices.Concat(allow, c.Workflow.Agent.Env))
+	maps.Copy(set, more)
+	names = append(names, "OS_WORKFLOW_DIR") // says how others are to read the workflow
+	drop := func(name string) bool { return slices.Contains(names, name) || proc.GitLocation(name) }
+	return proc.Environ(c.Env.Environ, drop, set)
+}
+
+// HostEnv is the environment of what runs beside the session, with the tracker's
+// credentials.
+func (c *Command) HostEnv() []string {
+	set := make(map[string]string)
+	if c.Workflow.Path != "" {
+		set["OS_WORKFLOW"] = c.Workflow.Path
+	}
+	return proc.Environ(c.Env.Environ, func(name string) bool { return name == "OS_LOCK_FD" }, set)
+}
+
+// path is a path of the command line, made absolute.
+func (c *Command) path(p string) string { return absolute(c.Env.Dir, p) }
+
+func absolute(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+func ownedByUs(fi fs.FileInfo) bool {
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == os.Getuid()
+}
