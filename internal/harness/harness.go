@@ -30,6 +30,8 @@ type Driver interface {
 	// an outcome the error is an *session.Ending, which is written here, unless the
 	// session is somebody else's.
 	Session(ctx context.Context, c *Command, j *Job) (*wire.Outcome, error)
+	// Secrets returns values that no summary may show, besides those of the tracker.
+	Secrets(c *Command) []string
 	// BusyHint says what to type where the session is somebody else's.
 	BusyHint() string
 }

@@ -78,7 +78,7 @@ func (c *Command) output() session.Output {
 	o := session.Output{
 		Stdout:  c.Env.Stdout,
 		Raw:     c.Options.Raw,
-		Secrets: session.Values(c.Env.Environ, session.Withheld(c.Workflow.Tracker.Secrets, nil)),
+		Secrets: append(c.driver.Secrets(c), session.Values(c.Env.Environ, session.Withheld(c.Workflow.Tracker.Secrets, nil))...),
 		Now:     c.Env.Now,
 		Warn:    c.Env.Warnf,
 	}

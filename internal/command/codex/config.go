@@ -35,6 +35,9 @@ func (d driver) Session(ctx context.Context, c *harness.Command, j *harness.Job)
 	return codex.Run(ctx, cfg)
 }
 
+// Secrets implements harness.Driver. Codex keeps its own to itself.
+func (driver) Secrets(*harness.Command) []string { return nil }
+
 // BusyHint implements harness.Driver.
 func (driver) BusyHint() string {
 	return "end the Codex that has the thread open, or begin a new one with --resume never"

@@ -1,36 +1,36 @@
-// Package openhands is the command os-openhands. In this build it prints its help
-// and its version only: the driver of an OpenHands agent-server is not part of it.
+// Package openhands is the command os-openhands: it turns flags, WORKFLOW.md and
+// workspace records into sessions of internal/openhands, and their outcomes into an exit
+// status. Its verb send puts a request into the mailbox of such a session, check tells
+// what would keep one from working.
 //
-// It keeps no state; Main is called once for a process.
+// The protocol is in internal/openhands, what the harnesses have in common in
+// internal/harness. It keeps no state; Main is called once for a process.
 package openhands
 
 import (
 	"context"
 
 	"ostoolkit/internal/cli"
+	"ostoolkit/internal/harness"
 )
 
 // Main runs os-openhands and returns its exit status.
-func Main(env *cli.Env) int { return cli.Main("os-openhands", env, run) }
+func Main(env *cli.Env) int { return cli.Main(usage.Name, env, start) }
 
-func run(_ context.Context, env *cli.Env) error {
-	u := usage()
-	if _, err := u.Parse(u.Flags(), env.Args); err != nil {
+func start(ctx context.Context, env *cli.Env) error {
+	verb, args := "", env.Args
+	if len(args) > 0 {
+		verb, args = args[0], args[1:]
+	}
+	switch verb {
+	case "send":
+		return harness.Send(ctx, env, usage.Name, args)
+	case "check":
+		return check(ctx, env, args)
+	}
+	o, err := parse(env.Args)
+	if err != nil {
 		return err
 	}
-	return cli.WithHint(
-		cli.Errorf(cli.StatusUnavailable, "this build has no agent-server driver"),
-		"os-codex keeps the same contract and is ready to use")
-}
-
-func usage() *cli.Usage {
-	return &cli.Usage{
-		Name:     "os-openhands",
-		Synopsis: []string{""},
-		About: `
-Drives one conversation of an OpenHands agent-server, under the same contract as
-os-codex. This build has no agent-server driver: every call but --help and
---version ends with status 69.`,
-		Statuses: []int{cli.StatusOK, cli.StatusUsage, cli.StatusUnavailable},
-	}
+	return harness.Run(ctx, env, o.Options, driver{o})
 }

@@ -1,0 +1,216 @@
+package openhands
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"ostoolkit/internal/session"
+	"ostoolkit/internal/wire"
+)
+
+const (
+	pollEvery  = time.Second      // while no socket is live
+	quietAfter = 15 * time.Second // a live socket that says nothing is checked by REST
+	reachLimit = time.Minute      // for a server that cannot be reached at all
+	maxSeen    = 100_000          // ids that are remembered
+)
+
+// journal is what we have of the conversation's log.
+type journal struct {
+	seen    map[string]bool
+	last    string  // the newest event's id; "" for none
+	filling bool    // older events are being fetched by REST
+	again   bool    // and once more after that
+	owed    bool    // that has failed, and is tried again
+	held    []frame // what the socket brought meanwhile
+	after   []func(error)
+}
+
+// fresh reports whether an event is new, and remembers it.
+func (j *journal) fresh(id string) bool {
+	if id == "" {
+		return true // nothing tells it from another
+	}
+	if j.seen[id] {
+		return false
+	}
+	if len(j.seen) >= maxSeen {
+		clear(j.seen) // what comes twice comes soon
+	}
+	j.seen[id] = true
+	return true
+}
+
+// reach is what we know of the way to the server.
+type reach struct {
+	live    bool          // a socket follows the conversation
+	polling bool          // a poll is under way
+	next    time.Duration // when the next poll is due, on the session's clock
+	heard   time.Duration // when the server was last heard of
+	lost    bool          // its loss was told
+	failed  time.Duration // when it could not be reached first; 0: it can
+	status  string        // the newest execution_status
+}
+
+// heard takes a frame of the socket.
+func (d *driver) heard(f frame, ok bool) {
+	if !ok {
+		d.frames = nil
+		return
+	}
+	d.reach.heard = d.clocks.Elapsed()
+	switch f.kind {
+	case frameLive:
+		d.linked()
+		if !f.whole {
+			d.fill(nil)
+		}
+	case frameEvent, frameState:
+		if d.log.filling || d.log.owed {
+			d.log.held = append(d.log.held, f)
+			return
+		}
+		d.apply(f)
+	case framePiece:
+		d.piece(f.event)
+	case frameNotice:
+		d.noticed(f.event)
+	case frameBroken:
+		d.warn("malformed_event", f.err.Error())
+	case frameDown:
+		d.unlinked(f.err)
+	case frameFatal:
+		d.refused(f.err)
+	}
+}
+
+func (d *driver) apply(f frame) {
+	if f.kind == frameState {
+		d.state(f.event.Get("value"), f.event.Raw)
+		return
+	}
+	d.take(f.event)
+}
+
+func (d *driver) linked() {
+	d.reach.live = true
+	if d.reach.lost {
+		d.reach.lost = false
+		d.warn("link", "the socket is open again")
+	}
+}
+
+// unlinked notes that the socket is lost. What becomes of the agent meanwhile is not
+// known; it may well go on.
+func (d *driver) unlinked(err error) {
+	was := d.reach.live
+	d.reach.live, d.reach.next = false, d.clocks.Elapsed()
+	if was && !d.reach.lost {
+		d.reach.lost = true
+		d.warn("link", fmt.Sprintf("%v; the agent may go on meanwhile", err))
+	}
+}
+
+// refused ends the session of a server that does not let us follow.
+func (d *driver) refused(err error) {
+	d.reach.live = false
+	if errors.Is(err, errUnauthorized) {
+		d.fail(session.Failf(wire.CauseAuth, "%v", err))
+		return
+	}
+	d.fail(session.Failf(wire.CauseNotFound, "%v", err))
+}
+
+// watch asks by REST where the socket does not tell.
+func (d *driver) watch(step time.Duration) {
+	now := d.clocks.Elapsed()
+	if d.id == "" || d.reach.polling || d.end != nil {
+		return
+	}
+	if t := d.turn; t.active && t.check > 0 && now >= t.check {
+		d.confirm()
+		return
+	}
+	if d.log.owed && !d.log.filling && now >= d.reach.next {
+		d.reach.next = now + pollEvery
+		d.fill(nil)
+		return
+	}
+	quiet := d.turn.active && now-d.reach.heard >= quietAfter
+	if (!d.reach.live && now >= d.reach.next) || quiet {
+		d.reach.next, d.reach.heard = now+pollEvery, max(d.reach.heard, now-quietAfter+pollEvery)
+		d.confirm()
+	}
+}
+
+// fill fetches the events that we may have missed, then calls then with the error, if
+// any. What the socket brings meanwhile waits, since it is newer.
+func (d *driver) fill(then func(error)) {
+	if then != nil {
+		d.log.after = append(d.log.after, then)
+	}
+	if d.log.filling {
+		d.log.again = true
+		return
+	}
+	d.log.filling, d.log.again = true, false
+	d.page(d.log.last)
+}
+
+func (d *driver) page(from string) {
+	d.send(requestEvents(d.id, from), func(page gjson.Result, err error) {
+		if err != nil {
+			d.filled(err)
+			return
+		}
+		items := page.Get("items").Array()
+		if from != "" && (len(items) == 0 || items[0].Get("id").Str != from) {
+			// The server begins anew where it does not know the event: the log is another.
+			d.warn("history", "agent-server does not know the newest event any more")
+			d.filled(nil)
+			return
+		}
+		for _, item := range items {
+			d.take(item)
+		}
+		next := page.Get("next_page_id").Str
+		if next == "" || next == from {
+			d.filled(nil)
+			return
+		}
+		d.page(next)
+	})
+}
+
+// filled lets what has waited go on, unless older events are still owed.
+func (d *driver) filled(err error) {
+	d.log.filling, d.log.owed = false, err != nil
+	if err == nil {
+		held := d.log.held
+		d.log.held = nil
+		for _, f := range held {
+			d.apply(f)
+		}
+	}
+	after := d.log.after
+	d.log.after = nil
+	if d.log.again && err == nil {
+		d.log.after = after
+		d.fill(nil)
+		return
+	}
+	for _, then := range after {
+		then(err)
+	}
+}
+
+// lastKnown tells for people what the server said last.
+func (d *driver) lastKnown() string {
+	if d.reach.status == "" {
+		return ""
+	}
+	return fmt.Sprintf("its last known execution_status is %q", d.reach.status)
+}

@@ -1,0 +1,364 @@
+package openhands
+
+import (
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"ostoolkit/internal/session"
+	"ostoolkit/internal/wire"
+)
+
+const (
+	goneLimit  = 5 * time.Second  // for a conversation that a restarted server does not show yet
+	liveLimit  = 30 * time.Second // for the first sign of a socket
+	quietLimit = 30 * time.Second // for the end of a run that an earlier run of ours has left
+	createTry  = 4
+)
+
+// MinVersion is the oldest server that is spoken to: older ones lose a conversation in
+// which they have crashed.
+const MinVersion = "1.44.0"
+
+// open asks who the server is, and opens the conversation.
+func (d *driver) open() error {
+	info, err := d.call(requestInfo())
+	if err != nil {
+		return d.ending(err)
+	}
+	d.agent.Version = text(info.Get("version"))
+	if err := CheckVersion(string(d.agent.Version)); err != nil {
+		return session.Failf(wire.CauseConfig, "%v", err)
+	}
+	old, damage := session.LoadConversation(d.cfg.Place.State)
+	id, reason := d.cfg.candidate(old)
+	if damage != nil {
+		d.warn("conversation", damage.Error())
+		reason = damage.Error()
+	}
+	if id == "" {
+		return d.start(reason)
+	}
+	lost, err := d.attach(id)
+	if err != nil {
+		return d.ending(err)
+	}
+	if lost != "" {
+		d.em.Emit(wire.EventContextLost, &wire.Session{Cwd: d.cfg.Place.Workspace.Path, Peer: &d.agent, Reason: wire.Text(lost)}, nil)
+		return d.start(lost)
+	}
+	if d.conv = old; old == nil || string(old.SessionID) != id {
+		d.conv = d.newConversation(reason)
+		d.conv.Seeded = true
+	}
+	d.conv.Fresh, d.resumed = false, true
+	d.meter.Resumed(d.conv.Usage)
+	return d.opened(id, wire.EventSessionResumed, "")
+}
+
+// CheckVersion says what is wrong with the version of a server, or nil.
+func CheckVersion(version string) error {
+	var have, least [3]int
+	if _, err := fmt.Sscanf(version, "%d.%d.%d", &have[0], &have[1], &have[2]); err != nil {
+		return fmt.Errorf("agent-server has the version %q, which is none", version)
+	}
+	_, _ = fmt.Sscanf(MinVersion, "%d.%d.%d", &least[0], &least[1], &least[2]) // our own
+	for i := range have {
+		if have[i] != least[i] {
+			if have[i] < least[i] {
+				return fmt.Errorf("agent-server %s is older than %s, the oldest that is supported", version, MinVersion)
+			}
+			break
+		}
+	}
+	return nil
+}
+
+var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+
+// candidate returns the conversation to go on with, or "" and why there is none.
+func (c *Config) candidate(old *session.Conversation) (id, reason string) {
+	switch {
+	case c.Resume == ResumeNever:
+		return "", "a fresh conversation was asked for"
+	case c.Resume != ResumeAuto:
+		return c.Resume, "the conversation was named"
+	case c.Agent.Reuse == ReuseNever:
+		return "", "every run begins a fresh conversation"
+	case old == nil:
+		return "", ""
+	}
+	if why := old.Mismatch(Harness, contract, c.Place); why != "" {
+		return "", why
+	}
+	switch {
+	case old.ReusePolicy != c.Agent.Reuse:
+		return "", fmt.Sprintf("the conversation was recorded with reuse policy %q", old.ReusePolicy)
+	case !uuid.MatchString(string(old.SessionID)):
+		return "", fmt.Sprintf("%q is no conversation's id", string(old.SessionID))
+	}
+	return string(old.SessionID), ""
+}
+
+// start makes a conversation. Its id is ours and is written down before, so that it is
+// found again whatever becomes of the answer.
+func (d *driver) start(reason string) error {
+	id, err := newID(d.cfg.Rand)
+	if err != nil {
+		return session.Failf(wire.CauseInternal, "make an id: %v", err)
+	}
+	d.conv = d.newConversation(reason)
+	d.conv.SessionID = wire.Text(id)
+	if err := d.saveConversation(); err != nil {
+		return session.Failf(wire.CauseState, "%v", err)
+	}
+	if err := d.create(id); err != nil {
+		return d.ending(err)
+	}
+	d.meter.Fresh()
+	return d.opened(id, wire.EventSessionStarted, reason)
+}
+
+// create may be repeated: the server knows the id.
+func (d *driver) create(id string) error {
+	body := d.cfg.Agent.createBody(id, d.cfg.Place.Workspace.Path)
+	for attempt := int64(1); ; attempt++ {
+		info, err := d.call(requestCreate(body))
+		if err == nil {
+			d.reach.status = info.Get("execution_status").Str
+			return nil
+		}
+		again := statusOf(err) == http.StatusTooManyRequests || attempt < createTry && unclear(err)
+		if isEnding(err) || !again {
+			return err
+		}
+		d.retry("create", err, attempt)
+		if err := d.sleep(min(time.Duration(attempt)*runAgain, linkMost)); err != nil {
+			return err
+		}
+	}
+}
+
+// newID returns a random UUID.
+func newID(random io.Reader) (string, error) {
+	var b [16]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		return "", err
+	}
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	h := hex.EncodeToString(b[:])
+	return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-"), nil
+}
+
+// attach prepares an earlier conversation for another run. lost says why it cannot be
+// gone on with.
+func (d *driver) attach(id string) (lost string, err error) {
+	info, err := d.find(id)
+	switch status := statusOf(err); {
+	case status == http.StatusNotFound, status == http.StatusUnprocessableEntity:
+		return "agent-server does not know the conversation", nil
+	case err != nil:
+		return "", err
+	}
+	d.id, d.reach.status = id, info.Get("execution_status").Str
+	if lost, err = d.quiet(); lost == "" && err == nil {
+		err = d.adjust()
+	}
+	if lost != "" || err != nil {
+		d.id = ""
+	}
+	return lost, err
+}
+
+// find gets the conversation. One that a server does not know just after its start may
+// still be another's, who has died, for a moment.
+func (d *driver) find(id string) (gjson.Result, error) {
+	for due := d.clocks.Elapsed() + goneLimit; ; {
+		info, err := d.call(requestConversation(id))
+		if statusOf(err) != http.StatusNotFound || d.clocks.Elapsed() >= due {
+			return info, err
+		}
+		if err := d.sleep(confirmAgain); err != nil {
+			return gjson.Result{}, err
+		}
+	}
+}
+
+// quiet brings the conversation into a state in which it takes a message.
+func (d *driver) quiet() (lost string, err error) {
+	switch d.reach.status {
+	case execRunning:
+		return "", d.endStrayRun()
+	case execWaiting:
+		d.warn("approval", "what the agent asked for in an earlier run is declined")
+		_, err := d.call(requestConfirm(d.id, false, "nobody answered in time"))
+		return "", err
+	case execError:
+		return d.broken()
+	}
+	return "", nil
+}
+
+// endStrayRun ends the run of the server that an earlier run of ours has left.
+func (d *driver) endStrayRun() error {
+	d.warn("interrupted", "the agent still runs for an earlier run, and is interrupted")
+	if _, err := d.call(requestInterrupt(d.id)); err != nil {
+		return err
+	}
+	for due := d.clocks.Elapsed() + quietLimit; ; {
+		info, err := d.call(requestConversation(d.id))
+		if err != nil || info.Get("execution_status").Str != execRunning {
+			return err
+		}
+		if d.clocks.Elapsed() >= due {
+			return session.Failf(wire.CauseUnavailable, "agent-server does not end the run of conversation %s", d.id)
+		}
+		if err := d.sleep(confirmAgain); err != nil {
+			return err
+		}
+	}
+}
+
+// broken tells whether a conversation that is in error can be gone on with: after a
+// crash it can, and where the provider was to blame; else every run would fail alike.
+func (d *driver) broken() (lost string, err error) {
+	page, err := d.call(requestNewest(d.id, "", pageSize))
+	if err != nil {
+		return "", err
+	}
+	for _, e := range page.Get("items").Array() {
+		if e.Get("kind").Str == "MessageEvent" && e.Get("source").Str == "user" {
+			break
+		}
+		if e.Get("kind").Str != "ConversationErrorEvent" {
+			continue
+		}
+		code := e.Get("code").Str
+		switch e.Get("classification.kind").Str {
+		case "auth", "quota", "rate_limit", "config", "transient":
+			return "", nil
+		}
+		if code == "MaxIterationsReached" || code == "MaxBudgetReached" {
+			return "", nil
+		}
+		return "the conversation has ended with " + code, nil
+	}
+	return "", nil
+}
+
+// adjust makes an earlier conversation what this run asks for: another model, and the
+// key, which no disk has, are no reason for a fresh one.
+func (d *driver) adjust() error {
+	if _, err := d.call(requestSwitch(d.id, d.cfg.Agent.llm())); err != nil {
+		return err
+	}
+	if d.cfg.Agent.Confirm == "" {
+		return nil
+	}
+	_, err := d.call(requestPolicy(d.id, d.cfg.Agent.Confirm))
+	return err
+}
+
+// opened takes over the conversation: what it has by now is no part of this run.
+func (d *driver) opened(id, event, reason string) error {
+	d.id = id
+	d.em.Session(id)
+	events, err := d.baseline()
+	if err != nil {
+		return d.ending(err)
+	}
+	if err := d.follow(events); err != nil {
+		return err
+	}
+	said := d.cfg.planned()
+	said.Peer, said.Reason = &d.agent, wire.Text(reason)
+	said.PromptKind = wire.Text(d.cfg.Plan.First(d.conv.Seeded).Kind)
+	d.em.Emit(event, said, nil)
+	now := wire.At(d.cfg.Now())
+	d.conv.SessionID, d.conv.Status, d.conv.AttachedAt = wire.Text(id), session.StatusActive, now
+	d.conv.ServerURL, d.conv.Route = wire.Text(d.cfg.Server.URL), d.cfg.Route
+	if err := d.saveConversation(); err != nil {
+		return session.Failf(wire.CauseState, "%v", err)
+	}
+	return nil
+}
+
+// baseline returns the number of events in the log, and remembers the newest.
+func (d *driver) baseline() (int64, error) {
+	n, err := d.call(requestCount(d.id))
+	if err != nil || n.Int() == 0 {
+		return 0, err
+	}
+	page, err := d.call(requestNewest(d.id, "", 1))
+	if err != nil {
+		return 0, err
+	}
+	d.log.last = page.Get("items.0.id").Str
+	d.log.fresh(d.log.last)
+	return n.Int(), nil
+}
+
+// follow opens the socket and waits until it is live, so that nothing is missed. Where
+// none can be had the log is read by REST.
+func (d *driver) follow(events int64) error {
+	l := newLink(d.client, d.id, events)
+	d.link, d.frames = l, l.frames
+	ctx := d.workCtx
+	d.work.Go(func() { l.run(ctx) })
+	due := d.clocks.Elapsed() + liveLimit
+	for !d.reach.live && d.clocks.Elapsed() < due && !d.reach.lost {
+		if err := d.step(); err != nil {
+			return err
+		}
+	}
+	if !d.reach.live {
+		d.warn("link", "no socket to the agent-server can be had: its events are read every second")
+	}
+	return d.fillIfOwed()
+}
+
+// fillIfOwed waits for events that are being fetched.
+func (d *driver) fillIfOwed() error {
+	for d.log.filling {
+		if err := d.step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *driver) newConversation(reason string) *session.Conversation {
+	c := &session.Conversation{
+		Harness: Harness, Contract: contract, ReusePolicy: d.cfg.Agent.Reuse,
+		Cwd: d.cfg.Place.Workspace.Path, Fresh: true, ResetReason: wire.Text(reason),
+		CreatedAt: wire.At(d.cfg.Now()), Status: session.StatusActive,
+	}
+	if issue := d.cfg.Place.Workspace.Issue; issue != nil {
+		c.IssueID = wire.Text(issue.ID)
+	}
+	return c
+}
+
+func (d *driver) saveConversation() error {
+	d.conv.Note(d.em.Last())
+	d.conv.UpdatedAt = wire.At(d.cfg.Now())
+	return d.conv.Save(d.cfg.Place.State)
+}
+
+// seeded notes that the conversation has got its prompt: only then does a later run
+// send the short one.
+func (d *driver) seeded() {
+	if d.conv.Seeded {
+		return
+	}
+	d.conv.Seeded = true
+	if err := d.saveConversation(); err != nil {
+		d.warn("conversation", err.Error())
+	}
+}

@@ -1,0 +1,134 @@
+// Package openhands drives one conversation of an OpenHands agent-server: it opens or
+// resumes the conversation over REST, follows it over a socket, turns what happens into
+// the events and the outcome of internal/wire, and, where it has started the server
+// itself, ends that again.
+//
+// Frames of the peer stay in here. It reads no flags, renders no prompt, asks no
+// tracker and owns no run. A session belongs to one goroutine, which waits for frames,
+// answers, timers and requests to stop in one select; the goroutines beside it make
+// single requests and read the socket, and all have ended when Run returns.
+package openhands
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"ostoolkit/internal/approval"
+	"ostoolkit/internal/session"
+	"ostoolkit/internal/watch"
+	"ostoolkit/internal/wire"
+)
+
+// Harness is the name of this harness in routes and in conversation.json.
+const Harness = "openhands"
+
+// contract names the protocol that a recorded conversation can be resumed with.
+const contract = "openhands-agent-server-v1"
+
+// Values of Config.Resume besides a conversation's id.
+const (
+	ResumeAuto  = "auto"  // the recorded conversation, if it fits
+	ResumeNever = "never" // a fresh one
+)
+
+// Values of Agent.Reuse.
+const (
+	ReusePerIssue = "per_issue"
+	ReuseNever    = "fresh_each_run"
+)
+
+// Values of session.Ending.FinishedBy for a success, besides those of session.
+const finishedByMessage = "message" // the agent said something and called no finish tool
+
+// Config is one session.
+type Config struct {
+	Place   session.Place
+	Emitter *session.Emitter
+	Plan    session.Plan
+	Limits  session.Limits
+	Budget  session.Budget
+	Route   *wire.Route
+
+	Server Server
+	Agent  Agent
+	Resume string
+
+	Approvals    approval.Policy
+	ApprovalWait time.Duration // for an answer through the mailbox; 0: no limit
+	Watch        watch.Options // of the mailbox; Warn is not used
+	Deltas       bool
+	Grace        time.Duration // for a polite stop
+
+	Now   func() time.Time
+	Rand  io.Reader            // of ids
+	Slept func() time.Duration // see session.Suspension; nil: a suspend is not told
+	Hurry <-chan struct{}      // closed: stop now
+	Trace io.Writer            // nil: no trace of requests and frames
+	Warn  func(format string, args ...any)
+}
+
+// Server says where the agent-server is. Its key never reaches a disk.
+type Server struct {
+	URL string // http or https, with a path or without; "" with Spawn
+	Key string // "": none is needed
+	// Spawn starts a server of our own; nil: URL is somebody else's.
+	Spawn *Spawn
+}
+
+// Agent is how a conversation is made. Empty members are left to the server.
+type Agent struct {
+	Model         string // as litellm names it, such as openai/gpt-5.4
+	LLM           map[string]any
+	Key           string // of the model's provider
+	Tools         []string
+	MaxIterations int
+	Stuck         bool           // the server looks for an agent that goes round in circles
+	Confirm       string         // never, always, risky
+	Reuse         string         // ReusePerIssue, ReuseNever
+	Condenser     map[string]any // nil: none
+}
+
+// Run makes one session and returns its outcome, which has been written already.
+// Cancelling ctx is a polite stop.
+func Run(ctx context.Context, cfg Config) (*wire.Outcome, error) {
+	d, err := newDriver(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer d.release()
+	end := d.session(ctx)
+	d.shutdown(end)
+	return d.conclude(end)
+}
+
+// DryRun says what a session would do and makes nothing.
+func DryRun(cfg Config) (*wire.Outcome, error) {
+	now := cfg.Now()
+	cfg.Emitter.Emit(wire.EventSessionPlanned, cfg.planned(), nil)
+	out, err := cfg.Place.Outcome(session.Result{
+		End:     &session.Ending{Outcome: wire.Succeeded, FinishedBy: "dry_run"},
+		Model:   wire.Model{Requested: wire.Text(cfg.Agent.Model)},
+		Started: now,
+		Ended:   now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, cfg.Emitter.Outcome(out)
+}
+
+func (c *Config) planned() *wire.Session {
+	effort, _ := c.Agent.LLM["reasoning_effort"].(string)
+	return &wire.Session{
+		Route:          c.Route,
+		Model:          wire.Text(c.Agent.Model),
+		Effort:         wire.Text(effort),
+		Cwd:            c.Place.Workspace.Path,
+		ApprovalPolicy: wire.Text(c.Agent.Confirm),
+		Peer:           &wire.Peer{Name: Harness},
+	}
+}
+
+// secrets are the values that nothing which is written down may show.
+func (c *Config) secrets() []string { return []string{c.Server.Key, c.Agent.Key} }

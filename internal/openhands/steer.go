@@ -1,0 +1,157 @@
+package openhands
+
+import (
+	"net/http"
+
+	"github.com/tidwall/gjson"
+
+	"ostoolkit/internal/session"
+)
+
+// posted is a message of ours that the log has not shown yet. The server gives it no
+// name, so that its text has to do.
+type posted struct {
+	text   string
+	letter *session.Letter // nil: the plan's own prompt
+}
+
+func (d *driver) expect(text string, l *session.Letter) {
+	d.posted = append(d.posted, posted{text, l})
+}
+
+// userSaid takes a user message of the log: the oldest of ours with that text.
+func (d *driver) userSaid(text string) {
+	for i, p := range d.posted {
+		if p.text != text {
+			continue
+		}
+		d.posted = append(d.posted[:i:i], d.posted[i+1:]...)
+		if p.letter != nil {
+			d.inbox.Consumed(p.letter.ClientID, d.turn.id)
+		}
+		return
+	}
+}
+
+// forget drops a message that the server has refused.
+func (d *driver) forget(l *session.Letter) {
+	for i, p := range d.posted {
+		if p.letter == l {
+			d.posted = append(d.posted[:i:i], d.posted[i+1:]...)
+			return
+		}
+	}
+}
+
+// Steer implements session.Steered. During a call of a tool the server answers when
+// that is done; the message then stands behind its result.
+func (d *driver) Steer(l *session.Letter) {
+	try, turn := l.Try, d.turn.id
+	d.steers++
+	d.expect(l.Request.Text, l)
+	d.send(requestMessage(d.id, l.Request.Text, true, steerLimit), func(_ gjson.Result, err error) {
+		d.steers--
+		switch status := statusOf(err); {
+		case l.Try != try: // it was given up for lost, and sent once more
+		case err == nil, status == http.StatusTooManyRequests: // which has saved it
+			d.inbox.Accepted(l, turn)
+			d.ranFor(status)
+		case unclear(err):
+			d.inbox.Doubt(l, err.Error())
+		default:
+			d.forget(l)
+			d.inbox.Refused(l, err.Error())
+		}
+	})
+}
+
+// ranFor lets the agent run for a message that the server has taken without a run.
+func (d *driver) ranFor(status int) {
+	if status == http.StatusTooManyRequests && d.turn.active {
+		d.resume()
+	}
+}
+
+// nextQueued returns the text that is to start the next turn.
+func (d *driver) nextQueued() *session.Letter {
+	l := d.queued
+	d.queued = nil
+	if l == nil {
+		l = d.inbox.Next()
+	}
+	return l
+}
+
+// settle finds out, between two turns, what became of texts that were sent before.
+func (d *driver) settle() error {
+	if err := d.hearSteers(); err != nil {
+		return err
+	}
+	unread := d.inbox.Unread()
+	if len(unread) == 0 {
+		return nil
+	}
+	seen, err := d.history(unread)
+	switch {
+	case isEnding(err):
+		return err
+	case err != nil:
+		d.inbox.Unsettled(err)
+		return nil
+	}
+	for _, l := range unread {
+		d.forget(l)
+	}
+	d.inbox.Settle(seen)
+	return nil
+}
+
+// hearSteers waits for the answers to texts that were sent into a turn which has ended
+// meanwhile: most of them say all that is to be known.
+func (d *driver) hearSteers() error {
+	due := d.clocks.Elapsed() + readLimit
+	for d.steers > 0 && d.clocks.Elapsed() < due {
+		if err := d.step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// historyPages bounds how far back a text is looked for.
+const historyPages = 20
+
+// history returns which of the texts the log holds: their client ids. Of two with the
+// same text the log has to hold as many.
+func (d *driver) history(unread []*session.Letter) (map[string]string, error) {
+	counts := make(map[string]int)
+	from := ""
+	for range historyPages {
+		page, err := d.call(requestNewest(d.id, from, pageSize))
+		if err != nil {
+			return nil, err
+		}
+		items := page.Get("items").Array()
+		for i, e := range items {
+			if i == 0 && from != "" {
+				continue // the last page's last
+			}
+			if e.Get("kind").Str == "MessageEvent" && e.Get("source").Str == "user" {
+				counts[contentText(e.Get("llm_message.content"))]++
+			}
+		}
+		next := page.Get("next_page_id").Str
+		if next == "" || next == from {
+			break
+		}
+		from = next
+	}
+	seen := make(map[string]string)
+	for _, l := range unread {
+		if counts[l.Request.Text] > 0 {
+			counts[l.Request.Text]--
+			seen[l.ClientID] = l.ClientID
+		}
+	}
+	return seen, nil
+}

@@ -1,0 +1,72 @@
+package openhands
+
+import (
+	"errors"
+	"time"
+
+	"ostoolkit/internal/session"
+	"ostoolkit/internal/wire"
+)
+
+// shutdown ends the turn, then the requests and the socket, then the server where that
+// is ours. All of it takes at most the grace and two seconds.
+func (d *driver) shutdown(end *session.Ending) {
+	d.fail(end)
+	if d.client != nil && d.turn.active {
+		d.quietTurn(d.cfg.Grace / 2)
+	}
+	d.endWork()
+	d.work.Wait()
+	d.stopServer()
+}
+
+// quietTurn interrupts the running turn and waits for its end.
+func (d *driver) quietTurn(limit time.Duration) {
+	d.turn.armed, d.turn.ran, d.turn.halt.sent = true, true, false
+	d.interrupt()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for d.turn.active {
+		select {
+		case f, ok := <-d.frames:
+			d.heard(f, ok)
+		case job := <-d.jobs:
+			job()
+		case now := <-d.ticker.C:
+			d.clocks.Advance(now)
+			if c := d.turn.check; c > 0 && d.clocks.Elapsed() >= c {
+				d.confirm()
+			}
+		case <-timer.C:
+			return
+		case <-d.cfg.Hurry:
+			return
+		}
+	}
+}
+
+// conclude writes down how the session ended.
+func (d *driver) conclude(end *session.Ending) (*wire.Outcome, error) {
+	d.agent.Exit = d.server.exit()
+	d.closeConversation(end)
+	undelivered := d.inbox.Close(!d.turn.active)
+	r := session.Result{
+		End: end, Session: d.id, Turns: d.turns, FinalText: d.answer,
+		Undelivered: undelivered, Usage: d.meter.Own(), Model: d.model, Peer: &d.agent,
+		Resumable: d.conv != nil && d.conv.Seeded,
+		Started:   d.started, Ended: d.cfg.Now(),
+	}
+	end.Message = d.secrets.text(end.Message)
+	out, err := d.cfg.Place.Outcome(r)
+	return out, errors.Join(err, d.em.Outcome(out))
+}
+
+func (d *driver) closeConversation(end *session.Ending) {
+	if d.conv == nil {
+		return
+	}
+	d.conv.Status, d.conv.Usage = end.Outcome, d.meter.Total()
+	if err := d.saveConversation(); err != nil {
+		d.cfg.Warn("%v", err)
+	}
+}

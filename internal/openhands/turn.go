@@ -1,0 +1,383 @@
+package openhands
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"ostoolkit/internal/session"
+	"ostoolkit/internal/state"
+	"ostoolkit/internal/wire"
+)
+
+// Values of execution_status.
+const (
+	execIdle     = "idle"
+	execRunning  = "running"
+	execPaused   = "paused"
+	execWaiting  = "waiting_for_confirmation"
+	execFinished = "finished"
+	execError    = "error"
+	execStuck    = "stuck"
+)
+
+const (
+	confirmAgain = time.Second      // between two looks at a status that may still change
+	hintDelay    = 2 * time.Second  // from a status in the log to the state that should follow
+	startedAfter = 30 * time.Second // without a sign that a run began
+	runAgain     = time.Second      // between two requests for a run, doubling
+	runLimit     = time.Minute      // for a server that says it runs and does not
+	maxReruns    = 3                // of a message that the server has not read
+)
+
+// turn is the turn under way, or the last one: one run of the server, or several where
+// leave was asked for.
+type turn struct {
+	number int64
+	id     string
+	begun  time.Time
+	active bool
+
+	armed   bool          // the server was told to run, so that its state can be the end's
+	since   time.Duration // when that was
+	ran     bool          // the log says that it runs
+	whole   bool          // the state of its end has come
+	check   time.Duration // when its end is to be confirmed; 0: not yet
+	reruns  int
+	revived bool // it was begun again after the server was lost
+
+	halt    halt
+	status  string
+	problem gjson.Result // the newest ConversationErrorEvent
+	text    string       // what the agent said last
+	bare    bool         // and that was no call of a tool
+}
+
+// runTurn makes one turn. nil means that it completed with an answer.
+func (d *driver) runTurn(p session.Prompt) error {
+	if err := d.savePrompt(p); err != nil {
+		return session.Failf(wire.CauseState, "%v", err)
+	}
+	if err := d.settle(); err != nil {
+		return err
+	}
+	d.newTurn()
+	if err := d.begin(p); err != nil {
+		d.abandon()
+		return err
+	}
+	for d.turn.active {
+		if err := d.step(); err != nil {
+			return err
+		}
+	}
+	return d.judge()
+}
+
+func (d *driver) savePrompt(p session.Prompt) error {
+	path := d.cfg.Place.Run.Prompt()
+	d.conv.Prompt = &session.PromptRecord{Kind: p.Kind, At: wire.At(d.cfg.Now()), Path: path}
+	if p.Turn > 1 {
+		return nil // the file keeps the run's first prompt
+	}
+	return state.WriteFile(path, []byte(p.Text))
+}
+
+func (d *driver) newTurn() {
+	d.turns++
+	d.turn = &turn{number: d.turns, id: fmt.Sprintf("turn-%d", d.turns), active: true, begun: d.cfg.Now()}
+	d.clocks.Turn(true)
+}
+
+// abandon ends a turn that the server has not begun.
+func (d *driver) abandon() {
+	d.turn.active = false
+	d.clocks.Turn(false)
+	d.inbox.End()
+}
+
+// begin sends the prompt, and then lets the agent run: so each of the two can be tried
+// again by itself.
+func (d *driver) begin(p session.Prompt) error {
+	if p.Letter != nil {
+		d.inbox.Sent(p.Letter)
+	}
+	if err := d.say(p.Text, p.Letter); err != nil {
+		if p.Letter != nil && !isEnding(err) {
+			d.inbox.Refused(p.Letter, err.Error())
+		}
+		return d.ending(err)
+	}
+	if p.Letter != nil {
+		d.inbox.Accepted(p.Letter, d.turn.id)
+	}
+	d.seeded()
+	d.em.Turn(d.turn.id)
+	d.em.Emit(wire.EventTurnStarted, &wire.Turn{Number: d.turn.number}, nil)
+	if err := d.run(); err != nil {
+		return err
+	}
+	d.inbox.Begin(d.id, d.turn.id)
+	return nil
+}
+
+// say adds a message once, whatever becomes of the answers.
+func (d *driver) say(text string, l *session.Letter) error {
+	d.expect(text, l)
+	_, err := d.call(requestMessage(d.id, text, false, messageLimit))
+	if err == nil || isEnding(err) || !unclear(err) {
+		return err
+	}
+	// It may have been taken all the same; only the log tells.
+	there, lookErr := d.said(text)
+	switch {
+	case lookErr != nil:
+		return lookErr
+	case there:
+		return nil
+	}
+	d.retry("message", err, 1)
+	_, err = d.call(requestMessage(d.id, text, false, messageLimit))
+	return err
+}
+
+// unclear reports whether the server may have done what it has not confirmed.
+func unclear(err error) bool {
+	status := statusOf(err)
+	return status == 0 || status >= http.StatusInternalServerError
+}
+
+// said looks for a message in what the log has got since the last event that we know.
+func (d *driver) said(text string) (bool, error) {
+	before := len(d.posted)
+	if err := d.fillNow(); err != nil {
+		return false, err
+	}
+	return len(d.posted) < before, nil
+}
+
+// fillNow fetches what we may have missed, and waits for it.
+func (d *driver) fillNow() error {
+	var err error
+	done := false
+	d.fill(func(failed error) { err, done = failed, true })
+	for !done {
+		if end := d.step(); end != nil {
+			return end
+		}
+	}
+	return err
+}
+
+// run tells the server to run, and waits where it cannot do so now.
+func (d *driver) run() error {
+	t := d.turn
+	wait, begun := runAgain, d.clocks.Elapsed()
+	for attempt := int64(1); ; attempt++ {
+		t.armed, t.ran, t.whole, t.check, t.since = true, false, false, 0, d.clocks.Elapsed()
+		_, err := d.call(requestRun(d.id))
+		switch status := statusOf(err); {
+		case err == nil:
+			return nil
+		case isEnding(err):
+			return err
+		case status == http.StatusConflict:
+			if live, err := d.runs(); live || err != nil {
+				return err
+			}
+		case status == http.StatusTooManyRequests, unclear(err), status == http.StatusNotFound:
+		default:
+			return d.ending(err)
+		}
+		if statusOf(err) != http.StatusTooManyRequests && d.clocks.Elapsed()-begun > runLimit {
+			return d.ending(err)
+		}
+		d.retry("run", err, attempt)
+		if err := d.sleep(wait); err != nil {
+			return err
+		}
+		wait = min(2*wait, linkMost)
+	}
+}
+
+// runs asks whether the server, which says that it runs already, does so: then it reads
+// our message too.
+func (d *driver) runs() (bool, error) {
+	if d.turn.ran {
+		return true, nil
+	}
+	info, err := d.call(requestConversation(d.id))
+	if isEnding(err) {
+		return false, err
+	}
+	live := err == nil && info.Get("execution_status").Str == execRunning
+	d.turn.ran = d.turn.ran || live
+	return live, nil
+}
+
+func (d *driver) retry(op string, err error, attempt int64) {
+	d.em.Emit(wire.EventRetrying, &wire.Notice{Code: wire.Text(op), Message: d.secrets.text(err.Error()), Attempt: wire.Count(attempt)}, nil)
+}
+
+// status takes a change of the status from the log. It is a hint only: the server may
+// go on all the same.
+func (d *driver) status(word string) {
+	d.reach.status = word
+	t := d.turn
+	if !t.active || !t.armed {
+		return
+	}
+	switch word {
+	case execRunning:
+		t.ran, t.check = true, 0
+	case execFinished, execError, execStuck, execPaused, execWaiting, execIdle:
+		if t.check == 0 {
+			t.check = d.clocks.Elapsed() + hintDelay
+		}
+	}
+}
+
+// state takes the whole state, which the server sends when a run has ended, and also to
+// a socket that is new.
+func (d *driver) state(value gjson.Result, raw string) {
+	word := value.Get("execution_status").Str
+	d.reach.status = word
+	d.tokens(value.Get("stats"), "")
+	if t := d.turn; t.active && t.armed && word != execRunning {
+		t.whole, t.check = true, 0
+		d.confirm()
+	}
+}
+
+// confirm asks for the status by REST, which alone decides.
+func (d *driver) confirm() {
+	if d.reach.polling || d.id == "" {
+		return
+	}
+	d.reach.polling, d.turn.check = true, 0
+	d.send(requestConversation(d.id), func(info gjson.Result, err error) {
+		d.reach.polling = false
+		if err != nil {
+			d.unreached(err)
+			return
+		}
+		d.reached()
+		d.tokens(info.Get("stats"), "")
+		word := info.Get("execution_status").Str
+		d.reach.status = word
+		d.fill(func(err error) {
+			if err != nil {
+				d.unreached(err)
+				return
+			}
+			d.confirmed(word)
+		})
+	})
+}
+
+// confirmed takes the status that the server has by now, with all events before it.
+func (d *driver) confirmed(word string) {
+	t := d.turn
+	if !t.active || !t.armed {
+		return
+	}
+	over := t.ran || t.whole && word == execFinished || d.clocks.Elapsed()-t.since > startedAfter
+	if word == execRunning || !over {
+		if t.whole || word != execRunning {
+			t.check = d.clocks.Elapsed() + confirmAgain
+		}
+		return
+	}
+	switch word {
+	case execWaiting:
+		t.armed = false
+		d.confirmation()
+	case execIdle:
+		d.rerun()
+	default:
+		d.turnEnded(word)
+	}
+}
+
+// rerun lets the agent run once more: a message came when it had just ended, and it has
+// not read that.
+func (d *driver) rerun() {
+	t := d.turn
+	if t.halt.wanted {
+		d.turnEnded(execPaused)
+		return
+	}
+	if t.reruns++; t.reruns > maxReruns {
+		d.fail(session.Failf(wire.CauseProvider, "agent-server is idle though it was told %d times to run", t.reruns))
+		return
+	}
+	d.resume()
+}
+
+// resume lets the agent go on without waiting for the answer, which the end of the turn
+// makes up for.
+func (d *driver) resume() {
+	t := d.turn
+	t.armed, t.ran, t.whole, t.check, t.since = true, false, false, 0, d.clocks.Elapsed()
+	d.send(requestRun(d.id), func(_ gjson.Result, err error) {
+		status := statusOf(err)
+		switch {
+		case err == nil || d.turn != t || !t.active:
+		case status == http.StatusConflict || status == http.StatusTooManyRequests || unclear(err):
+			d.retry("run", err, int64(t.reruns))
+			t.check = d.clocks.Elapsed() + confirmAgain
+		default:
+			d.fail(session.EndingOf(d.ending(err)))
+		}
+	})
+}
+
+// turnEnded takes the end of a turn.
+func (d *driver) turnEnded(word string) {
+	t := d.turn
+	if d.revive(word) {
+		return
+	}
+	t.active, t.armed, t.status = false, false, word
+	d.answer = t.text
+	d.clocks.Turn(false)
+	status := map[string]string{execFinished: "completed", execPaused: "interrupted"}[word]
+	if status == "" {
+		status = "failed"
+	}
+	d.em.Emit(wire.EventTurnCompleted, &wire.Turn{
+		Number: t.number, Status: wire.Text(status), DurationMS: wire.Count(d.cfg.Now().Sub(t.begun).Milliseconds()),
+	}, nil)
+	d.em.Turn("")
+	d.inbox.End()
+	t.halt.ended(d, word == execPaused)
+	d.withdraw()
+}
+
+// judge turns the end of a turn into nil or the ending of the session.
+func (d *driver) judge() error {
+	t := d.turn
+	switch {
+	case d.end != nil:
+		return d.end
+	case t.status == execFinished && strings.TrimSpace(t.text) == "":
+		return session.Failf(wire.CauseNoAnswer, "the turn completed without an answer")
+	case t.status == execFinished:
+		return nil
+	case t.status == execStuck:
+		return &session.Ending{Outcome: wire.Stalled, Category: wire.Stalled, Message: "agent-server finds that the agent goes round in circles"}
+	case t.status == execError:
+		return d.failure(t.problem)
+	case t.status == execPaused && t.halt.end != nil:
+		if d.queued = d.inbox.Next(); d.queued != nil {
+			return nil
+		}
+		return t.halt.end
+	case t.status == execPaused:
+		return session.Failf(wire.CauseProvider, "somebody else paused the conversation")
+	}
+	return session.Failf(wire.CauseProtocol, "the turn ended with the unknown execution_status %q", t.status)
+}

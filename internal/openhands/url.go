@@ -1,0 +1,56 @@
+package openhands
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// CheckURL says what is wrong with the address of a server, or nil. One that is not on
+// this machine must be asked over https and with a key.
+func CheckURL(text string, key bool) error {
+	u, err := parseURL(text)
+	if err != nil {
+		return err
+	}
+	if loopback(u.Hostname()) {
+		return nil
+	}
+	switch {
+	case u.Scheme != "https":
+		return fmt.Errorf("agent-server %q is not on this machine and not asked over https", text)
+	case !key:
+		return fmt.Errorf("agent-server %q is not on this machine and needs a session key: name its variable with --api-key-env", text)
+	}
+	return nil
+}
+
+func parseURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("agent-server %q is no address", text)
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("agent-server %q: scheme %q is neither http nor https", text, u.Scheme)
+	case u.Hostname() == "":
+		return nil, fmt.Errorf("agent-server %q names no host", text)
+	case u.Port() == "" && strings.HasSuffix(u.Host, ":"):
+		return nil, fmt.Errorf("agent-server %q names no port", text)
+	case u.User != nil, u.RawQuery != "", u.Fragment != "":
+		return nil, fmt.Errorf("agent-server %q has a user, a query or a fragment in its address", redactUser(u))
+	}
+	u.Path = strings.TrimRight(u.Path, "/")
+	return u, nil
+}
+
+func redactUser(u *url.URL) string { return u.Scheme + "://" + u.Host }
+
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
