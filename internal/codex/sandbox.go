@@ -125,6 +125,23 @@ func WorktreeRoots(dir string) []string {
 	return roots
 }
 
+// RepositoryRoots returns the whole repository of the worktree at dir, config and hooks
+// included, for an operator who wants the agent to commit in a plain clone. It can plant
+// programs there that git runs outside the sandbox: nobody should run git in such a
+// folder with the folder's own configuration.
+func RepositoryRoots(dir string) []string {
+	dotGit := filepath.Join(dir, ".git")
+	if fi, err := os.Lstat(dotGit); err == nil && fi.IsDir() {
+		return []string{dotGit}
+	}
+	roots := WorktreeRoots(dir)
+	if len(roots) == 0 {
+		return nil
+	}
+	// The worktree's own folder lies in <common>/worktrees.
+	return []string{filepath.Dir(filepath.Dir(roots[len(roots)-1]))}
+}
+
 // readPath reads a file that holds one path after prefix, relative to base.
 func readPath(file, prefix, base string) (string, error) {
 	fi, err := os.Lstat(file)

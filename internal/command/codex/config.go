@@ -87,10 +87,14 @@ func (d driver) config(c *harness.Command, j *harness.Job) (codex.Config, *sessi
 
 func (d driver) thread(c *harness.Command, place session.Place) codex.Thread {
 	o, w := d.options, c.Workflow.Codex
+	git := codex.WorktreeRoots(place.Workspace.Path)
+	if o.gitWrite {
+		git = codex.RepositoryRoots(place.Workspace.Path)
+	}
 	t := codex.Thread{
 		Model: c.Model(place.Workspace), Effort: c.Effort(place.Workspace),
 		ApprovalPolicy: w.ApprovalPolicy, Sandbox: w.ThreadSandbox,
-		WritableRoots: append([]string{state.TempDir(place.RunID)}, codex.WorktreeRoots(place.Workspace.Path)...),
+		WritableRoots: append([]string{state.TempDir(place.RunID)}, git...),
 		Overrides:     o.overrides,
 	}
 	if o.approvalPolicy != nil {

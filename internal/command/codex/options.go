@@ -19,6 +19,7 @@ type options struct {
 	goalWait       time.Duration
 	command        string
 	sandbox        string
+	gitWrite       bool
 	approvalPolicy any
 	overrides      map[string]any
 	noSchema       bool
@@ -62,6 +63,7 @@ func parse(args []string) (*options, error) {
 	fs.DurationVar(&o.goalWait, "goal-wait", defaultGoalWait, "with --goal, wait `D` for Codex to begin the next turn (0: no limit)")
 	o.addLaunch(fs)
 	fs.StringVar(&o.sandbox, "sandbox", "", "the agent's `sandbox`: read-only, workspace-write, danger-full-access")
+	fs.BoolVar(&o.gitWrite, "git-write", false, "let the agent write all of the workspace's git repository, its hooks and configuration included")
 	policy := fs.String("approval-policy", "", "when Codex asks for leave: untrusted, on-request, never, or a JSON `object`")
 	config := fs.StringArray("config", nil, "set `KEY=VALUE` in Codex's configuration, the value as JSON if it is; may be repeated")
 	if err := o.Parse(fs, args); err != nil {
