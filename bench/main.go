@@ -62,6 +62,7 @@ var measures = []measure{
 	{"session", sessions},
 	{"workspace", workspaces},
 	{"schedule", decisions},
+	{"loop", loops},
 }
 
 type options struct {
