@@ -2,6 +2,7 @@ package ostoolkit_test
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"ostoolkit/internal/peertest"
 )
 
 const (
@@ -170,4 +173,23 @@ func openHandsProcesses(id string) []int {
 		}
 	}
 	return pids
+}
+
+// agentserver SCRIPT: serve a stand-in of an agent-server until the script's end, or
+// until the next one. It sets AGENT_URL and writes each request and frame to the file
+// SCRIPT.log.
+func cmdAgentServer(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: agentserver script")
+	}
+	log, err := os.Create(ts.MkAbs(args[0] + ".log"))
+	ts.Check(err)
+	s, err := peertest.StartAgentServer(peertest.AgentOptions{Script: ts.ReadFile(args[0]), Getenv: ts.Getenv, Log: log})
+	ts.Check(err)
+	ts.Defer(func() {
+		if err := errors.Join(s.Close(), log.Close()); err != nil {
+			ts.Logf("end the agent-server: %v", err)
+		}
+	})
+	ts.Setenv("AGENT_URL", s.URL())
 }

@@ -95,7 +95,9 @@ func (d *driver) answerAsked(accept bool, reason, status string, goOn bool) {
 	if accept {
 		t.armed, t.ran, t.whole, t.check, t.since = true, false, false, 0, d.clocks.Elapsed()
 	}
+	t.answering = true
 	d.send(requestConfirm(d.id, accept, reason), func(_ gjson.Result, err error) {
+		t.answering = false
 		switch {
 		case d.turn != t || !t.active:
 		case err != nil && accept && (statusOf(err) == http.StatusTooManyRequests || unclear(err)):

@@ -124,7 +124,7 @@ func (d *driver) connect() error {
 		return err
 	}
 	d.client = c
-	return nil
+	return d.awaitReady()
 }
 
 // step waits for the next thing that happens, at the latest the next tick, and deals

@@ -47,6 +47,7 @@ func (j *journal) fresh(id string) bool {
 // reach is what we know of the way to the server.
 type reach struct {
 	live    bool          // a socket follows the conversation
+	refused int           // attempts in a row to open one that did not work
 	polling bool          // a poll is under way
 	next    time.Duration // when the next poll is due, on the session's clock
 	heard   time.Duration // when the server was last heard of
@@ -96,7 +97,7 @@ func (d *driver) apply(f frame) {
 }
 
 func (d *driver) linked() {
-	d.reach.live = true
+	d.reach.live, d.reach.refused = true, 0
 	if d.reach.lost {
 		d.reach.lost = false
 		d.warn("link", "the socket is open again")
@@ -107,6 +108,9 @@ func (d *driver) linked() {
 // known; it may well go on.
 func (d *driver) unlinked(err error) {
 	was := d.reach.live
+	if !was {
+		d.reach.refused++
+	}
 	d.reach.live, d.reach.next = false, d.clocks.Elapsed()
 	if was && !d.reach.lost {
 		d.reach.lost = true
@@ -140,7 +144,7 @@ func (d *driver) watch(step time.Duration) {
 		return
 	}
 	quiet := d.turn.active && now-d.reach.heard >= quietAfter
-	if (!d.reach.live && now >= d.reach.next) || quiet {
+	if d.turn.active && !d.reach.live && now >= d.reach.next || quiet {
 		d.reach.next, d.reach.heard = now+pollEvery, max(d.reach.heard, now-quietAfter+pollEvery)
 		d.confirm()
 	}

@@ -19,6 +19,7 @@ const (
 	goneLimit  = 5 * time.Second  // for a conversation that a restarted server does not show yet
 	liveLimit  = 30 * time.Second // for the first sign of a socket
 	quietLimit = 30 * time.Second // for the end of a run that an earlier run of ours has left
+	maxRefused = 3                // sockets that are tried before the first turn, of both kinds
 	createTry  = 4
 )
 
@@ -282,7 +283,10 @@ func (d *driver) opened(id, event, reason string) error {
 	d.em.Emit(event, said, nil)
 	now := wire.At(d.cfg.Now())
 	d.conv.SessionID, d.conv.Status, d.conv.AttachedAt = wire.Text(id), session.StatusActive, now
-	d.conv.ServerURL, d.conv.Route = wire.Text(d.cfg.Server.URL), d.cfg.Route
+	d.conv.Route = d.cfg.Route
+	if d.server == nil { // else the address is another the next time
+		d.conv.ServerURL = wire.Text(d.cfg.Server.URL)
+	}
 	if err := d.saveConversation(); err != nil {
 		return session.Failf(wire.CauseState, "%v", err)
 	}
@@ -312,7 +316,7 @@ func (d *driver) follow(events int64) error {
 	ctx := d.workCtx
 	d.work.Go(func() { l.run(ctx) })
 	due := d.clocks.Elapsed() + liveLimit
-	for !d.reach.live && d.clocks.Elapsed() < due && !d.reach.lost {
+	for !d.reach.live && d.clocks.Elapsed() < due && d.reach.refused < maxRefused {
 		if err := d.step(); err != nil {
 			return err
 		}

@@ -66,6 +66,8 @@ type Config struct {
 	Hurry <-chan struct{}      // closed: stop now
 	Trace io.Writer            // nil: no trace of requests and frames
 	Warn  func(format string, args ...any)
+	// Sweep ends what outlived a server of our own; nil does nothing.
+	Sweep func(context.Context)
 }
 
 // Server says where the agent-server is. Its key never reaches a disk.

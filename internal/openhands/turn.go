@@ -41,13 +41,14 @@ type turn struct {
 	begun  time.Time
 	active bool
 
-	armed   bool          // the server was told to run, so that its state can be the end's
-	since   time.Duration // when that was
-	ran     bool          // the log says that it runs
-	whole   bool          // the state of its end has come
-	check   time.Duration // when its end is to be confirmed; 0: not yet
-	reruns  int
-	revived bool // it was begun again after the server was lost
+	armed     bool          // the server was told to run, so that its state can be the end's
+	since     time.Duration // when that was
+	ran       bool          // the log says that it runs
+	whole     bool          // the state of its end has come
+	check     time.Duration // when its end is to be confirmed; 0: not yet
+	reruns    int
+	answering bool // what was asked is answered, and the server has not confirmed that
+	revived   bool // it was begun again after the server was lost
 
 	halt    halt
 	status  string
@@ -291,11 +292,13 @@ func (d *driver) confirmed(word string) {
 		}
 		return
 	}
-	switch word {
-	case execWaiting:
+	switch {
+	case word == execWaiting && t.answering:
+		t.check = d.clocks.Elapsed() + confirmAgain
+	case word == execWaiting:
 		t.armed = false
 		d.confirmation()
-	case execIdle:
+	case word == execIdle:
 		d.rerun()
 	default:
 		d.turnEnded(word)

@@ -1,315 +1,335 @@
 package peertest
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/coder/websocket"
 )
 
-// AgentServerOptions says what a stand-in of an OpenHands agent-server does and whom it
-// lets in.
-type AgentServerOptions struct {
-	Script string // see agentScript; "": each run says "done"
-	Key    string // the session key; "": anybody is let in
-	Dir    string // what the files of the script's waits are relative to
-	Log    io.Writer
-	Now    func() time.Time
+// AgentServer is a running stand-in of an OpenHands agent-server with one conversation,
+// whose faults a script decides. Its methods are safe for concurrent use.
+//
+// A script has one step a line:
+//
+//	rest METHOD PATH STATUS [JSON]   the answer to such a request; of several for one
+//	                                 path each counts once and the last for ever. PATH is
+//	                                 below /api/conversations, or /server_info, with ID for
+//	                                 the conversation's id. STATUS "drop" cuts the
+//	                                 connection, "hang" never answers. JSON may hold ${NAME}.
+//	session                          the session socket is there; else it is refused
+//	ws N: STEP                       what the N-th socket that is opened does, in order
+//
+// What a socket does:
+//
+//	send JSON          a frame; one that is no JSON is sent as it stands
+//	emit JSON          the same, and an event of the log
+//	log JSON           an event of the log only
+//	status WORD        the conversation's status, with its event
+//	quiet WORD         the same without a word to anybody
+//	state              the whole state, with that status
+//	say TEXT           a message of the agent
+//	user               the newest message that was posted
+//	big BYTES          a message of the agent of that length
+//	recv               wait for a frame
+//	after METHOD PATH  wait until such a request has come, each one once
+//	sleep DURATION
+//	close CODE [TEXT]
+//	drop               cut the connection
+//	hang               say nothing more
+//	refuse STATUS      as the first: do not open the socket
+type AgentServer struct {
+	rest    map[string][]agentAnswer
+	sockets map[int][]string
+	session bool
+	getenv  func(string) string
+	log     io.Writer
+	server  *http.Server
+	addr    string
+	served  chan error
+	quit    chan struct{}
+
+	mu     sync.Mutex
+	opened int
+	posted []string
+	events []json.RawMessage
+	status string
+	seen   map[string]int // requests by method and path
+	used   map[string]int // of those, what "after" has waited for
+	change chan struct{}  // closed and made anew at each request
+	err    error          // of log
 }
 
-// AgentServer is a running stand-in of an agent-server: conversations, their events by
-// REST and on both kinds of sockets, and what a script makes go wrong. It asks no model
-// and runs no command. Its methods are safe for concurrent use.
-type AgentServer struct {
-	o      AgentServerOptions
-	script *agentScript
-	addr   string
-	quit   chan struct{} // closed: the stand-in ends
-	work   sync.WaitGroup
+type agentAnswer struct{ status, body string }
 
-	mu       sync.Mutex // guards what is below, and conversations
-	server   *http.Server
-	life     context.Context // of what one start of the server runs
-	endLife  context.CancelFunc
-	convs    map[string]*agentConv
-	order    []string // ids, oldest first
-	sockets  map[*agentSocket]bool
-	requests int
-	opened   int // sockets
-	runs     int
-	ids      int
-	logErr   error
+// AgentOptions say what a stand-in does.
+type AgentOptions struct {
+	Script string
+	Getenv func(string) string
+	Log    io.Writer // one JSON line a request and a frame
 }
 
 // StartAgentServer serves a stand-in on a free loopback port until Close.
-func StartAgentServer(o AgentServerOptions) (*AgentServer, error) {
-	script, err := parseAgentScript(o.Script)
-	if err != nil {
-		return nil, fmt.Errorf("agent-server script: %w", err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("listen for the agent-server's stand-in: %w", err)
-	}
+func StartAgentServer(o AgentOptions) (*AgentServer, error) {
 	s := &AgentServer{
-		o: o, script: script, addr: listener.Addr().String(), quit: make(chan struct{}),
-		convs: map[string]*agentConv{}, sockets: map[*agentSocket]bool{},
+		rest: make(map[string][]agentAnswer), sockets: make(map[int][]string), getenv: o.Getenv, log: o.Log,
+		served: make(chan error, 1), quit: make(chan struct{}), status: "idle",
+		seen: make(map[string]int), used: make(map[string]int), change: make(chan struct{}),
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.begin(listener)
+	for i, line := range strings.Split(o.Script, "\n") {
+		if err := s.line(strings.TrimSpace(line)); err != nil {
+			return nil, fmt.Errorf("line %d: %w", i+1, err)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	s.addr, s.server = l.Addr().String(), &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
+	go func() { s.served <- s.server.Serve(l) }()
 	return s, nil
 }
 
-// URL is the server's address, "http://127.0.0.1:PORT".
-func (s *AgentServer) URL() string { return "http://" + s.addr }
-
-// begin starts to serve. It runs under the lock.
-func (s *AgentServer) begin(listener net.Listener) {
-	s.life, s.endLife = context.WithCancel(context.Background())
-	server := &http.Server{Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: 10 * time.Second}
-	s.server = server
-	s.work.Go(func() { _ = server.Serve(listener) }) // its end is ours
-}
-
-// Close ends the server, also in the middle of its answers, and returns the first error
-// of its log.
-func (s *AgentServer) Close() error {
-	close(s.quit)
-	s.mu.Lock()
-	err := s.halt()
-	s.mu.Unlock()
-	s.work.Wait()
-	return errors.Join(err, s.logErr)
-}
-
-// halt cuts everything that goes on. It runs under the lock.
-func (s *AgentServer) halt() error {
-	s.endLife()
-	for k := range s.sockets {
-		k.cut()
-	}
-	return s.server.Close()
-}
-
-// crash ends the server as a kill does, and serves again on the old address after d:
-// what ran is in error then, as the real server has it.
-func (s *AgentServer) crash(d time.Duration) {
-	s.mu.Lock()
-	err := s.halt()
-	s.logErr = errors.Join(s.logErr, err)
-	for _, id := range s.order {
-		s.convs[id].die()
-	}
-	s.mu.Unlock()
-	s.work.Go(func() {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-s.quit:
-			return
+func (s *AgentServer) line(text string) error {
+	verb, rest, _ := strings.Cut(text, " ")
+	switch {
+	case text == "" || strings.HasPrefix(text, "#"):
+	case text == "session":
+		s.session = true
+	case verb == "rest":
+		f := strings.SplitN(rest, " ", 4)
+		if len(f) < 3 {
+			return fmt.Errorf("%q is not rest METHOD PATH STATUS [JSON]", text)
 		}
-		listener, err := net.Listen("tcp", s.addr)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		select {
-		case <-s.quit: // the listener would outlive us
-			if err == nil {
-				_ = listener.Close()
-			}
-			return
-		default:
+		a := agentAnswer{status: f[2], body: `{"success":true}`}
+		if len(f) == 4 {
+			a.body = f[3]
 		}
-		if err != nil {
-			s.logErr = errors.Join(s.logErr, err)
-			return
+		key := f[0] + " " + f[1]
+		s.rest[key] = append(s.rest[key], a)
+	case verb == "ws":
+		number, step, ok := strings.Cut(rest, ": ")
+		n, err := strconv.Atoi(number)
+		if !ok || err != nil {
+			return fmt.Errorf("%q is not ws N: STEP", text)
 		}
-		s.begin(listener)
-	})
-}
-
-// agentEntry is one line of the log. The key stands in none.
-type agentEntry struct {
-	Number int             `json:"n"`
-	Method string          `json:"method"` // SOCKET for what happens on one
-	Path   string          `json:"path"`
-	Query  string          `json:"query,omitempty"`
-	Auth   string          `json:"auth"` // key, none, wrong; of a socket also frame
-	Body   json.RawMessage `json:"body,omitempty"`
-	Fault  string          `json:"fault,omitempty"`
-	Socket int             `json:"socket,omitempty"`
-	What   string          `json:"what,omitempty"` // of a socket: open, auth, received, closed
-	Time   string          `json:"time"`
-}
-
-// record writes a line of the log. It runs under the lock.
-func (s *AgentServer) record(e *agentEntry) {
-	if s.o.Log == nil {
-		return
-	}
-	e.Time = s.o.Now().UTC().Format(time.RFC3339Nano)
-	line, err := json.Marshal(e)
-	if err == nil {
-		_, err = s.o.Log.Write(append(line, '\n'))
-	}
-	s.logErr = errors.Join(s.logErr, err)
-}
-
-const keyHeader = "X-Session-API-Key"
-
-func (s *AgentServer) admit(r *http.Request) string {
-	switch r.Header.Get(keyHeader) {
-	case "":
-		return "none"
-	case s.o.Key:
-		return "key"
-	}
-	return "wrong"
-}
-
-// enter counts a handler, for which Close waits, unless the server has ended.
-func (s *AgentServer) enter() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.life.Err() != nil {
-		return false
-	}
-	s.work.Add(1)
-	return true
-}
-
-func (s *AgentServer) serve(w http.ResponseWriter, r *http.Request) {
-	if !s.enter() {
-		return
-	}
-	defer s.work.Done()
-	if strings.HasPrefix(r.URL.Path, "/sockets/") {
-		s.socket(w, r)
-		return
-	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequest))
-	if err != nil {
-		return // the client has gone
-	}
-	entry := &agentEntry{Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery, Auth: s.admit(r)}
-	if len(body) > 0 && json.Valid(body) {
-		entry.Body = body
-	}
-	s.mu.Lock()
-	s.requests++
-	entry.Number = s.requests
-	fault := s.fault(r)
-	if fault != nil {
-		entry.Fault = fault.line
-	}
-	s.record(entry)
-	life := s.life
-	s.mu.Unlock()
-
-	reply := &agentReply{}
-	if fault == nil || fault.after || fault.merge != nil || fault.slow > 0 {
-		reply = s.answer(r, body, entry.Auth)
-	}
-	if fault != nil {
-		fault.spoil(r, life, body, reply)
-	}
-	reply.send(w)
-}
-
-// fault takes the fault of a request, or nil. It runs under the lock.
-func (s *AgentServer) fault(r *http.Request) *agentFault {
-	for _, f := range s.script.faults {
-		if f.matches(r.Method, r.URL.Path) {
-			if f.left > 0 {
-				f.left--
-			}
-			return f
-		}
+		s.sockets[n] = append(s.sockets[n], step)
+	default:
+		return fmt.Errorf("unknown step %q", text)
 	}
 	return nil
 }
 
-// agentReply is an answer before it is sent.
-type agentReply struct {
-	status int
-	body   any
-	cut    bool // none: the connection ends
-}
+// URL is the address of the stand-in.
+func (s *AgentServer) URL() string { return "http://" + s.addr }
 
-func agentOK(body any) *agentReply { return &agentReply{status: http.StatusOK, body: body} }
-
-func agentSuccess() *agentReply { return agentOK(map[string]bool{"success": true}) }
-
-func agentError(status int, detail string) *agentReply {
-	return &agentReply{status: status, body: map[string]string{"detail": detail}}
-}
-
-// spoil makes of an answer what the script wants.
-func (f *agentFault) spoil(r *http.Request, life context.Context, body []byte, reply *agentReply) {
-	wait := time.Duration(0)
-	switch {
-	case f.cut:
-		reply.cut = true
-	case f.hang:
-		reply.cut, wait = true, time.Hour
-	case f.slow > 0:
-		wait = f.slow
-	case f.merge != nil:
-		reply.body = merged(reply.body, f.merge)
-	default:
-		reply.status = f.status
-		reply.body = json.RawMessage(strings.ReplaceAll(f.body, "$BODY", string(body)))
+// Close ends the stand-in and returns what went wrong with its log.
+func (s *AgentServer) Close() error {
+	close(s.quit)
+	err := s.server.Close()
+	if served := <-s.served; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
 	}
-	if wait == 0 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return errors.Join(err, s.err)
+}
+
+// ServeHTTP implements http.Handler.
+func (s *AgentServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/sockets/") {
+		s.serveSocket(w, r)
 		return
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.Context().Done():
-	case <-life.Done():
-		reply.cut = true
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the client has gone
 	}
-}
-
-// merged is body with other values of some members.
-func merged(body any, other map[string]json.RawMessage) any {
-	text, err := json.Marshal(body)
-	members := map[string]any{}
-	if err != nil || json.Unmarshal(text, &members) != nil {
-		return body
-	}
-	for name, value := range other {
-		members[name] = value
-	}
-	return members
-}
-
-func (reply *agentReply) send(w http.ResponseWriter) {
-	if reply.cut {
+	key := r.Method + " " + agentPath(r.URL.Path)
+	a := s.took(key, body, r.URL.Query())
+	s.note(map[string]any{"rest": key, "query": r.URL.RawQuery, "body": rawOrText(body), "status": a.status})
+	switch a.status {
+	case "drop":
+		panic(http.ErrAbortHandler) // net/http's way to cut the connection
+	case "hang":
+		select {
+		case <-s.quit:
+		case <-r.Context().Done():
+		}
 		panic(http.ErrAbortHandler)
 	}
-	text, ok := reply.body.(json.RawMessage) // may be no JSON at all
-	if !ok {
-		var buf bytes.Buffer
-		if err := json.NewEncoder(&buf).Encode(reply.body); err != nil {
-			panic(http.ErrAbortHandler)
-		}
-		text = buf.Bytes()
+	code, err := strconv.Atoi(a.status)
+	if err != nil {
+		code = http.StatusInternalServerError
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if reply.status >= http.StatusInternalServerError {
-		w.Header().Set("Connection", "close") // as the real one does
+	w.WriteHeader(code)
+	_, _ = io.WriteString(w, s.expand(a.body)) // the client may have gone
+}
+
+// agentPath is a path as scripts name it.
+func agentPath(path string) string {
+	rest, ok := strings.CutPrefix(path, "/api/conversations")
+	if !ok {
+		return path
 	}
-	w.WriteHeader(reply.status)
-	_, _ = w.Write(text) // a client that has gone needs no answer
+	parts := strings.Split(rest, "/")
+	if len(parts) > 1 && parts[1] != "count" {
+		parts[1] = "ID"
+	}
+	if len(parts) == 1 {
+		return "/"
+	}
+	return strings.Join(parts, "/")
+}
+
+// took counts a request and returns its answer.
+func (s *AgentServer) took(key string, body []byte, query url.Values) agentAnswer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen[key]++
+	close(s.change)
+	s.change = make(chan struct{})
+	if queue := s.rest[key]; len(queue) > 0 {
+		if len(queue) > 1 {
+			s.rest[key] = queue[1:]
+		}
+		if key == "POST /ID/events" && (queue[0].status == "200" || queue[0].status == "429") {
+			s.message(body)
+		}
+		return queue[0]
+	}
+	return s.usual(key, body, query)
+}
+
+// usual is the answer where the script says nothing.
+func (s *AgentServer) usual(key string, body []byte, query url.Values) agentAnswer {
+	switch key {
+	case "GET /server_info":
+		return agentAnswer{"200", `{"version":"1.58.2","usable_tools":["terminal","file_editor"]}`}
+	case "POST /":
+		return agentAnswer{"201", fmt.Sprintf(`{"execution_status":%q}`, s.status)}
+	case "GET /ID":
+		return agentAnswer{"200", fmt.Sprintf(`{"execution_status":%q}`, s.status)}
+	case "GET /ID/events/count":
+		return agentAnswer{"200", strconv.Itoa(len(s.events))}
+	case "GET /ID/events/search":
+		items, err := json.Marshal(s.page(query))
+		if err != nil {
+			return agentAnswer{"500", fmt.Sprintf("%q", err)}
+		}
+		return agentAnswer{"200", fmt.Sprintf(`{"items":%s,"next_page_id":null}`, items)}
+	case "POST /ID/events":
+		s.message(body)
+	}
+	return agentAnswer{"200", `{"success":true}`}
+}
+
+// page is the log from the event that was named on, in the order that was asked for;
+// all of it where that is not known.
+func (s *AgentServer) page(query url.Values) []json.RawMessage {
+	page := append([]json.RawMessage{}, s.events...)
+	if query.Get("sort_order") == "TIMESTAMP_DESC" {
+		slices.Reverse(page)
+	}
+	for i, e := range page {
+		if id := query.Get("page_id"); id != "" && strings.Contains(string(e), fmt.Sprintf(`"id":%q`, id)) {
+			page = page[i:]
+			break
+		}
+	}
+	if n, err := strconv.Atoi(query.Get("limit")); err == nil && n < len(page) {
+		page = page[:n]
+	}
+	return page
+}
+
+// message puts a message that was posted into the log.
+func (s *AgentServer) message(body []byte) {
+	var m struct {
+		Content json.RawMessage `json:"content"`
+	}
+	if err := json.Unmarshal(body, &m); err != nil {
+		return
+	}
+	s.posted = append(s.posted, string(m.Content))
+	s.events = append(s.events, s.event("user", `"kind":"MessageEvent","llm_message":{"role":"user","content":`+string(m.Content)+`}`))
+}
+
+// event makes an event with the next id.
+func (s *AgentServer) event(source, members string) json.RawMessage {
+	return json.RawMessage(fmt.Sprintf(`{"id":"e%d","source":%q,%s}`, len(s.events), source, members))
+}
+
+func (s *AgentServer) expand(text string) string {
+	if s.getenv == nil {
+		return text
+	}
+	return expandBraces(text, s.getenv)
+}
+
+// expandBraces replaces ${NAME}; a "$" alone stays.
+func expandBraces(text string, getenv func(string) string) string {
+	for {
+		before, rest, ok := strings.Cut(text, "${")
+		name, after, closed := strings.Cut(rest, "}")
+		if !ok || !closed {
+			return text
+		}
+		text = before + getenv(name) + after
+	}
+}
+
+func rawOrText(b []byte) any {
+	if json.Valid(b) {
+		return json.RawMessage(b)
+	}
+	return string(b)
+}
+
+func (s *AgentServer) note(entry map[string]any) {
+	b, err := json.Marshal(entry)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		_, err = s.log.Write(append(b, '\n'))
+	}
+	s.err = errors.Join(s.err, err)
+}
+
+func (s *AgentServer) serveSocket(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/sockets/session/") && !s.session {
+		http.Error(w, "no such socket", http.StatusForbidden)
+		return
+	}
+	s.mu.Lock()
+	s.opened++
+	n := s.opened
+	s.mu.Unlock()
+	s.note(map[string]any{"ws": n, "url": r.URL.String(), "header": r.Header.Get("X-Session-API-Key")})
+	steps := s.sockets[n]
+	if len(steps) > 0 && strings.HasPrefix(steps[0], "refuse ") {
+		code, err := strconv.Atoi(strings.TrimPrefix(steps[0], "refuse "))
+		if err != nil {
+			code = http.StatusForbidden
+		}
+		http.Error(w, "refused", code)
+		return
+	}
+	conn, err := websocket.Accept(w, r, nil)
+	if err != nil {
+		return // it has answered
+	}
+	defer func() { _ = conn.CloseNow() }() // the script says how it ends
+	s.play(r.Context(), conn, n, steps)
 }

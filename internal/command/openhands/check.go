@@ -63,13 +63,13 @@ func (d driver) check(ctx context.Context, c *harness.Command, r *harness.Report
 		r.Error(cli.StatusConfig, "openhands", "%v", err)
 		return
 	}
-	server := d.server(c, s)
-	if end := d.checkServer(s, server); end != nil {
+	server, command := d.server(c, s)
+	if end := d.checkServer(s, server, command); end != nil {
 		r.Failure("server", end)
 		return
 	}
-	if server.Spawn != nil {
-		r.OK("server", "is started with each session: %s", s.command)
+	if command != "" {
+		r.OK("server", "is started with each session: %s", command)
 		return
 	}
 	facts, err := openhands.Probe(ctx, server)

@@ -4,12 +4,22 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"path/filepath"
+	"time"
+
+	"github.com/google/shlex"
 
 	"ostoolkit/internal/harness"
 	"ostoolkit/internal/openhands"
+	"ostoolkit/internal/proc"
 	"ostoolkit/internal/session"
+	"ostoolkit/internal/state"
 	"ostoolkit/internal/wire"
 )
+
+// spawnGrace is what a polite stop takes with a server of our own: first the turn, then
+// the server.
+const spawnGrace = 20 * time.Second
 
 // driver makes sessions of internal/openhands.
 type driver struct{ options *options }
@@ -35,7 +45,8 @@ func (d driver) Secrets(c *harness.Command) []string {
 	if err != nil {
 		return nil // the session does not begin
 	}
-	return []string{d.server(c, s).Key, d.agent(c, s, nil).Key}
+	server, _ := d.server(c, s)
+	return []string{server.Key, d.agent(c, s, nil).Key}
 }
 
 // config turns everything that was said into the configuration of one session.
@@ -49,9 +60,18 @@ func (d driver) config(c *harness.Command, j *harness.Job) (openhands.Config, *s
 	if err != nil {
 		return openhands.Config{}, session.Failf(wire.CauseConfig, "%v", err)
 	}
-	server := d.server(c, s)
-	if end := d.checkServer(s, server); end != nil {
+	server, command := d.server(c, s)
+	if end := d.checkServer(s, server, command); end != nil {
 		return openhands.Config{}, end
+	}
+	grace := o.Grace
+	if command != "" {
+		argv, err := shlex.Split(command)
+		if err != nil || len(argv) == 0 {
+			return openhands.Config{}, session.Failf(wire.CauseConfig, "the command %q of the agent-server is no list of words", command)
+		}
+		server.Spawn = d.spawn(c, j.Place, argv)
+		grace = o.Duration("grace", o.Grace, spawnGrace)
 	}
 	return openhands.Config{
 		Place:        j.Place,
@@ -67,42 +87,46 @@ func (d driver) config(c *harness.Command, j *harness.Job) (openhands.Config, *s
 		ApprovalWait: o.ApprovalWait,
 		Watch:        c.Watching(),
 		Deltas:       o.Deltas,
-		Grace:        o.Grace,
+		Grace:        grace,
 		Now:          c.Env.Now,
 		Rand:         c.Env.Rand,
 		Slept:        session.Slept(),
 		Hurry:        c.Env.Hurry(),
 		Trace:        j.Trace,
 		Warn:         c.Env.Warnf,
+		Sweep: func(ctx context.Context) {
+			if _, err := proc.KillDescendants(ctx); err != nil {
+				c.Env.Warnf("end what the session left: %v", err)
+			}
+		},
 	}, nil
 }
 
 // server says where the server is. A flag wins over the workflow as a whole: an address
-// on the command line is not combined with a command of the file.
-func (d driver) server(c *harness.Command, s *settings) openhands.Server {
+// on the command line is not combined with a command of the file. With a command there is
+// no address yet.
+func (d driver) server(c *harness.Command, s *settings) (out openhands.Server, command string) {
 	o := d.options
-	out := openhands.Server{URL: s.url, Key: c.Env.Getenv(cmp.Or(o.apiKeyEnv, s.apiKeyEnv))}
-	command := s.command
+	out.URL, out.Key = s.url, c.Env.Getenv(cmp.Or(o.apiKeyEnv, s.apiKeyEnv))
+	command = s.command
 	switch {
 	case o.server != "":
 		out.URL, command = o.server, ""
 	case o.spawn != "":
 		out.URL, command = "", o.spawn
 	}
-	if command != "" {
-		out.Spawn = d.spawn(c, command)
-		return out
+	if command == "" {
+		out.URL = cmp.Or(out.URL, defaultURL)
 	}
-	out.URL = cmp.Or(out.URL, defaultURL)
-	return out
+	return out, command
 }
 
 // checkServer refuses what cannot be meant.
-func (d driver) checkServer(s *settings, server openhands.Server) *session.Ending {
+func (d driver) checkServer(s *settings, server openhands.Server, command string) *session.Ending {
 	if d.options.server == "" && d.options.spawn == "" && s.url != "" && s.command != "" {
 		return session.Failf(wire.CauseConfig, "openhands.%s is set although openhands.%s names a server that runs already", s.commandKey, s.urlKey)
 	}
-	if server.Spawn != nil {
+	if command != "" {
 		return nil
 	}
 	if err := openhands.CheckURL(server.URL, server.Key != ""); err != nil {
@@ -134,6 +158,14 @@ func (d driver) agent(c *harness.Command, s *settings, ws *wire.Workspace) openh
 	return a
 }
 
-func (d driver) spawn(_ *harness.Command, command string) *openhands.Spawn {
-	return &openhands.Spawn{Command: command}
+// spawn says how a server is started. A command of the workflow is found beside its file.
+func (d driver) spawn(c *harness.Command, place session.Place, argv []string) *openhands.Spawn {
+	dir := c.Env.Dir
+	if d.options.spawn == "" {
+		dir = c.Workflow.Dir
+	}
+	return &openhands.Spawn{
+		Argv: argv, Dir: dir, Env: c.AgentEnv(place),
+		Home: filepath.Join(string(place.State), "openhands"), Temp: state.TempDir(place.RunID),
+	}
 }
