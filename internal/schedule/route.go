@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,7 +24,8 @@ var oldHarnessNames = map[string]string{
 }
 
 // router decides which harness runs an issue, with which model, and says why. The
-// first rule that fits goes over the environment, which goes over the file. A harness
+// issue's own word goes over the first rule that fits, which goes over the environment,
+// which goes over the file. A harness
 // that is neither one of ours nor has a command is an error that names it. What no rule
 // changes is made once, for many issues.
 type router struct {
@@ -54,16 +56,28 @@ func newRouter(r workflow.Routing) *router {
 
 func (t *router) route(issue *wire.Issue) (wire.Route, error) {
 	rule := t.firstRule(issue)
-	if rule == nil {
+	if rule == nil && issue.Route == nil {
 		return t.base, t.err
 	}
 	route, harness, model := t.base, t.harness, t.modelWhy
-	name := ruleName(rule)
-	if rule.Harness != "" {
-		route.Harness, route.Source, harness = rule.Harness, "rule", "harness from "+name
+	if rule != nil {
+		name := ruleName(rule)
+		if rule.Harness != "" {
+			route.Harness, route.Source, harness = rule.Harness, "rule", "harness from "+name
+		}
+		if rule.Model != "" {
+			route.Model, model = wire.Text(rule.Model), "model from "+name
+		}
 	}
-	if rule.Model != "" {
-		route.Model, model = wire.Text(rule.Model), "model from "+name
+	if own := issue.Route; own != nil {
+		if own.Harness != "" {
+			route.Harness, route.Source, harness = string(own.Harness), "issue", "harness from the issue"
+		}
+		if own.Model != "" {
+			route.Model, model = own.Model, "model from the issue"
+		}
+		route.ModelProfile = cmp.Or(own.ModelProfile, route.ModelProfile)
+		route.Effort = cmp.Or(own.Effort, route.Effort)
 	}
 	route.Reason = because(harness, model)
 	return route, t.known(&route)

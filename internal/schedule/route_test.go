@@ -8,6 +8,10 @@ import (
 	"ostoolkit/internal/workflow"
 )
 
+func routed(harness, model, effort wire.Text) func(*wire.Issue) {
+	return func(i *wire.Issue) { i.Route = &wire.IssueRoute{Harness: harness, Model: model, Effort: effort} }
+}
+
 func TestRoute(t *testing.T) {
 	rules := []workflow.Rule{
 		{Label: "ui", State: "Rework", Harness: "openhands", Model: "m-rule"},
@@ -45,6 +49,14 @@ func TestRoute(t *testing.T) {
 		{
 			"state, a harness of one's own", issue("A-1", in("In Progress")), workflow.Routing{Rules: rules, Commands: mine},
 			wire.Route{Harness: "mine", Source: "rule", Reason: `harness from the rule for state "in progress"`}, "",
+		},
+		{
+			"the issue's own word", issue("A-1", labels("ui"), routed("mine", "m-own", "high")), workflow.Routing{Rules: rules, Commands: mine},
+			wire.Route{Harness: "mine", Model: "m-own", Effort: "high", Source: "issue", Reason: "harness from the issue, model from the issue"}, "",
+		},
+		{
+			"the issue's own unknown harness", issue("A-1", routed("claude", "", "")), workflow.Routing{},
+			wire.Route{}, `harness "claude" is not known (known: codex, openhands)`,
 		},
 		{
 			"old name", issue("A-1"), workflow.Routing{Harness: "openhands_agent_server"},

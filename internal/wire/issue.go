@@ -29,8 +29,10 @@ type Issue struct {
 	Trusted      *bool    `json:"trusted"` // null where the tracker cannot tell
 	Archived     bool     `json:"archived"`
 	Tracker      string   `json:"tracker"`
-	CreatedAt    Time     `json:"created_at"`
-	UpdatedAt    Time     `json:"updated_at"`
+	// Route is what the issue itself asks for; null where its tracker has no place for it.
+	Route     *IssueRoute `json:"route"`
+	CreatedAt Time        `json:"created_at"`
+	UpdatedAt Time        `json:"updated_at"`
 }
 
 // Values of Issue.Category.
@@ -54,6 +56,14 @@ type IssueRef struct {
 	ID         string `json:"id"`
 	Identifier string `json:"identifier"`
 	State      Text   `json:"state"`
+}
+
+// IssueRoute says who is to work on an issue. What is null is decided elsewhere.
+type IssueRoute struct {
+	Harness      Text `json:"harness"`
+	Model        Text `json:"model"`
+	ModelProfile Text `json:"model_profile"`
+	Effort       Text `json:"effort"`
 }
 
 // Project is the tracker's project of an issue.

@@ -71,7 +71,7 @@ func TestDefaults(t *testing.T) {
 	const want = `{"v":1,"type":"issue","id":"A-1","native_ref":{"file":"A-1.md"},"identifier":"A-1","title":"Do it",` +
 		`"description":"# Do it\n\nThis way.","priority":null,"state":"Todo","state_kind":"unstarted","category":"active",` +
 		`"branch_name":null,"url":null,"assignee_id":null,"labels":[],"blocked_by":[],"parent":null,"children":[],"dispatchable":true,` +
-		`"pr_url":null,"project":null,"milestone":null,"author":null,"trusted":true,"archived":false,"tracker":"folder",` +
+		`"pr_url":null,"project":null,"milestone":null,"author":null,"trusted":true,"archived":false,"tracker":"folder","route":null,` +
 		`"created_at":null,"updated_at":"2026-03-04T05:06:07.000Z"}`
 	if string(got) != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -28,6 +28,7 @@ type card struct {
 	parent, assignee, author string
 	branch, url, prURL       string
 	milestone, project       string
+	route                    wire.IssueRoute
 	archived                 bool
 	createdAt, updatedAt     wire.Time
 	body                     []byte         // below the front matter, as it is
@@ -209,12 +210,18 @@ var members = map[string]setter{
 	"pr_url":      word(func(c *card) *string { return &c.prURL }),
 	"milestone":   word(func(c *card) *string { return &c.milestone }),
 	"project":     word(func(c *card) *string { return &c.project }),
-	"labels":      words(func(c *card) *[]string { return &c.labels }),
-	"blocked_by":  words(func(c *card) *[]string { return &c.blockedBy }),
-	"created_at":  instant(func(c *card) *wire.Time { return &c.createdAt }),
-	"updated_at":  instant(func(c *card) *wire.Time { return &c.updatedAt }),
-	"priority":    setPriority,
-	"archived":    setArchived,
+
+	"harness":       word(func(c *card) *string { return (*string)(&c.route.Harness) }),
+	"model":         word(func(c *card) *string { return (*string)(&c.route.Model) }),
+	"model_profile": word(func(c *card) *string { return (*string)(&c.route.ModelProfile) }),
+	"effort":        word(func(c *card) *string { return (*string)(&c.route.Effort) }),
+
+	"labels":     words(func(c *card) *[]string { return &c.labels }),
+	"blocked_by": words(func(c *card) *[]string { return &c.blockedBy }),
+	"created_at": instant(func(c *card) *wire.Time { return &c.createdAt }),
+	"updated_at": instant(func(c *card) *wire.Time { return &c.updatedAt }),
+	"priority":   setPriority,
+	"archived":   setArchived,
 }
 
 func word(field func(*card) *string) setter {

@@ -117,7 +117,7 @@ func sameFront(a, b *card) bool {
 	words := func(c *card) []string {
 		return []string{c.id, c.title, c.state, c.parent, c.assignee, c.author, c.branch, c.url, c.prURL, c.milestone, c.project}
 	}
-	return slices.Equal(words(a), words(b)) &&
+	return slices.Equal(words(a), words(b)) && a.route == b.route &&
 		slices.Equal(tracker.Labels(a.labels), tracker.Labels(b.labels)) &&
 		slices.Equal(a.blockedBy, b.blockedBy) &&
 		(a.priority == nil) == (b.priority == nil) && (a.priority == nil || *a.priority == *b.priority) &&

@@ -44,6 +44,9 @@ func (b *Board) issue(c *card) (*wire.Issue, error) {
 	if c.project != "" {
 		issue.Project = &wire.Project{Slug: wire.Text(c.project), Name: wire.Text(c.project)}
 	}
+	if c.route != (wire.IssueRoute{}) {
+		issue.Route = &c.route
+	}
 	if issue.UpdatedAt.IsZero() {
 		issue.UpdatedAt = wire.At(c.modified)
 	}

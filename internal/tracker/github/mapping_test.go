@@ -75,7 +75,7 @@ func TestEveryMember(t *testing.T) {
 		`{"id":"acme/lib#9","identifier":"acme/lib#9","state":"open","known":true},` +
 		`{"id":null,"identifier":null,"state":null,"known":false}],` + // case P12: counted, but not shown
 		`"parent":{"id":"1","identifier":"GH-1","state":null},"children":[],"dispatchable":true,"pr_url":"https://x/pull/2",` +
-		`"project":{"id":null,"slug":"acme/app","name":"app"},"milestone":"1.0","author":"eve","trusted":true,"archived":false,"tracker":"github",` +
+		`"project":{"id":null,"slug":"acme/app","name":"app"},"milestone":"1.0","author":"eve","trusted":true,"archived":false,"tracker":"github","route":null,` +
 		`"created_at":"2026-01-01T00:02:00.000Z","updated_at":"2026-02-02T00:00:00.000Z"}`
 	if string(line) != want {
 		t.Errorf("got  %s\nwant %s", line, want)

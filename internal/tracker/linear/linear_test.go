@@ -196,7 +196,7 @@ func TestIssue(t *testing.T) {
 		`"labels":["bug","ui"],"blocked_by":[{"id":"ID","identifier":"ENG-3","state":"Done","known":true}],` +
 		`"parent":{"id":"ID","identifier":"ENG-2","state":"Backlog"},"children":[],"dispatchable":true,"pr_url":"https://github.com/o/r/pull/9",` +
 		`"project":{"id":"ID","slug":"0c79b11b75ea","name":"Symphony"},"milestone":"M1","author":"eve","trusted":false,"archived":false,` +
-		`"tracker":"linear","created_at":"2026-01-01T00:00:00.000Z","updated_at":"2026-01-05T00:00:00.000Z"}`
+		`"tracker":"linear","route":null,"created_at":"2026-01-01T00:00:00.000Z","updated_at":"2026-01-05T00:00:00.000Z"}`
 	if string(got) != want {
 		t.Errorf("issue\n%s\nwant\n%s", got, want)
 	}
