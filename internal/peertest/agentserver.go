@@ -26,7 +26,8 @@ import (
 //	                                 path each counts once and the last for ever. PATH is
 //	                                 below /api/conversations, or /server_info, with ID for
 //	                                 the conversation's id. STATUS "drop" cuts the
-//	                                 connection, "hang" never answers. JSON may hold ${NAME}.
+//	                                 connection, "keep" does so to a message that it has
+//	                                 taken, "hang" never answers. JSON may hold ${NAME}.
 //	session                          the session socket is there; else it is refused
 //	ws N: STEP                       what the N-th socket that is opened does, in order
 //
@@ -159,7 +160,7 @@ func (s *AgentServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := s.took(key, body, r.URL.Query())
 	s.note(map[string]any{"rest": key, "query": r.URL.RawQuery, "body": rawOrText(body), "status": a.status})
 	switch a.status {
-	case "drop":
+	case "drop", "keep":
 		panic(http.ErrAbortHandler) // net/http's way to cut the connection
 	case "hang":
 		select {
@@ -204,7 +205,7 @@ func (s *AgentServer) took(key string, body []byte, query url.Values) agentAnswe
 		if len(queue) > 1 {
 			s.rest[key] = queue[1:]
 		}
-		if key == "POST /ID/events" && (queue[0].status == "200" || queue[0].status == "429") {
+		if key == "POST /ID/events" && slices.Contains([]string{"200", "429", "keep"}, queue[0].status) {
 			s.message(body)
 		}
 		return queue[0]
