@@ -2,6 +2,7 @@ package openhands
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -115,7 +116,7 @@ func (d *driver) launch() error {
 // own, and nothing that asks the network for more than the model.
 func (sp *Spawn) environ(key, secret string) []string {
 	at := func(name string) string { return filepath.Join(sp.Home, name) }
-	return proc.Environ(sp.Env, foreign, map[string]string{
+	set := map[string]string{
 		"HOME": at("home"), "TMPDIR": sp.Temp, "TMUX_TMPDIR": sp.Temp, "TZ": "UTC",
 		"PYTHONUTF8": "1", "PYTHONUNBUFFERED": "1", "LOG_JSON": "true", "OPENHANDS_SUPPRESS_BANNER": "1",
 		"OH_SESSION_API_KEYS_0": key, "OH_SECRET_KEY": secret,
@@ -123,7 +124,23 @@ func (sp *Spawn) environ(key, secret string) []string {
 		"OH_CONVERSATION_WORKTREE_ROOT": at("worktrees"),
 		"OH_ENABLE_VSCODE":              "false", "OH_ENABLE_VNC": "false", "OH_PRELOAD_TOOLS": "false",
 		"DO_NOT_TRACK": "1", "ANONYMIZED_TELEMETRY": "false", "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-	})
+	}
+	if !speaksUTF8(sp.Env) {
+		set["LC_ALL"] = "C.UTF-8"
+	}
+	return proc.Environ(sp.Env, foreign, set)
+}
+
+// speaksUTF8 reports whether the locale has UTF-8: without it tmux garbles the answers
+// that the server reads, and no terminal can be had.
+func speaksUTF8(environ []string) bool {
+	values := make(map[string]string)
+	for _, kv := range environ {
+		name, value, _ := strings.Cut(kv, "=")
+		values[name] = value
+	}
+	locale := strings.ToLower(cmp.Or(values["LC_ALL"], values["LC_CTYPE"], values["LANG"]))
+	return strings.HasSuffix(locale, "utf-8") || strings.HasSuffix(locale, "utf8")
 }
 
 // foreign tells variables that would make the server another's, or that make it wait
