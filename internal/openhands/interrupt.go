@@ -13,6 +13,7 @@ type halt struct {
 	wanted  bool // its end is asked for
 	sent    bool // and the server was told
 	granted bool // the server does it
+	failed  bool // it could not be told
 	letters []*session.Letter
 	end     *session.Ending // of the run, where no text waits to start the next turn
 }
@@ -25,7 +26,7 @@ func (d *driver) interrupt() {
 	if !t.active || t.halt.sent || d.id == "" {
 		return
 	}
-	t.halt.sent = true
+	t.halt.sent, t.halt.failed = true, false
 	if d.asked != nil {
 		t.halt.granted = true
 		t.halt.accept(d)
@@ -47,7 +48,7 @@ func (d *driver) interrupted(t *turn, err error) {
 	switch {
 	case err != nil && t.active:
 		t.halt.refuse(d, err.Error())
-		t.halt.sent = false
+		t.halt.sent, t.halt.failed = false, true
 	case err == nil:
 		t.halt.granted = true
 		t.halt.accept(d)

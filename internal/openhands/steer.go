@@ -150,7 +150,7 @@ func (d *driver) history(unread []*session.Letter) (map[string]string, error) {
 	for _, l := range unread {
 		if counts[l.Request.Text] > 0 {
 			counts[l.Request.Text]--
-			seen[l.ClientID] = l.ClientID
+			seen[l.ClientID] = "" // the log has no turns
 		}
 	}
 	return seen, nil

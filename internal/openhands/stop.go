@@ -30,7 +30,7 @@ func (d *driver) quietTurn(limit time.Duration) {
 	d.interrupt()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
-	for d.turn.active {
+	for d.turn.active && !d.turn.halt.failed {
 		select {
 		case f, ok := <-d.frames:
 			d.heard(f, ok)

@@ -67,7 +67,9 @@ func (d *driver) runTurn(p session.Prompt) error {
 	}
 	d.newTurn()
 	if err := d.begin(p); err != nil {
-		d.abandon()
+		if !d.turn.armed { // else it may run, and is interrupted
+			d.abandon()
+		}
 		return err
 	}
 	for d.turn.active {
@@ -295,6 +297,9 @@ func (d *driver) confirmed(word string) {
 	switch {
 	case word == execWaiting && t.answering:
 		t.check = d.clocks.Elapsed() + confirmAgain
+	case word != execWaiting && d.steers > 0 && !t.halt.wanted:
+		// A text that comes just now lets the server run on, and that is this turn's.
+		t.check = d.clocks.Elapsed() + session.Tick
 	case word == execWaiting:
 		t.armed = false
 		d.confirmation()
