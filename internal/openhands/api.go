@@ -90,10 +90,6 @@ func requestPolicy(id, confirm string) request {
 	return request{op: "policy", method: http.MethodPost, path: "/" + id + "/confirmation_policy", body: map[string]any{"policy": confirmPolicy(confirm)}, limit: messageLimit}
 }
 
-func requestAnswer(id string) request {
-	return request{op: "final_response", method: http.MethodGet, path: "/" + id + "/agent_final_response", limit: readLimit}
-}
-
 // createBody is the request for a conversation in folder. No message is in it, since
 // one would start a run at once; and no title, which would cost a model call.
 func (a *Agent) createBody(id, folder string) map[string]any {
