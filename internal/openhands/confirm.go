@@ -93,7 +93,7 @@ func (d *driver) pendingActions() wire.Approval {
 func (d *driver) answerAsked(accept bool, reason, status string, goOn bool) {
 	t := d.turn
 	if accept {
-		t.armed, t.ran, t.whole, t.check, t.since = true, false, false, 0, d.clocks.Elapsed()
+		d.arm()
 	}
 	t.answering = true
 	d.send(requestConfirm(d.id, accept, reason), func(_ gjson.Result, err error) {
@@ -101,8 +101,10 @@ func (d *driver) answerAsked(accept bool, reason, status string, goOn bool) {
 		switch {
 		case d.turn != t || !t.active:
 		case err != nil && accept && (statusOf(err) == http.StatusTooManyRequests || unclear(err)):
+			// A run would approve, but what waits by then may be something else: the status
+			// decides whether it is asked for again.
 			d.retry("confirm", err, 1)
-			d.resume() // which approves
+			t.ran, t.check = true, d.clocks.Elapsed()+confirmAgain
 		case err != nil:
 			d.fail(session.EndingOf(d.ending(err)))
 		case !accept && goOn:

@@ -9,16 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"ostoolkit/internal/session"
 	"ostoolkit/internal/wire"
 )
 
 const (
-	goneLimit  = 5 * time.Second  // for a conversation that a restarted server does not show yet
 	liveLimit  = 30 * time.Second // for the first sign of a socket
-	quietLimit = 30 * time.Second // for the end of a run that an earlier run of ours has left
 	maxRefused = 3                // sockets that are tried before the first turn, of both kinds
 	createTry  = 4
 )
@@ -98,11 +94,8 @@ func (c *Config) candidate(old *session.Conversation) (id, reason string) {
 	if why := old.Mismatch(Harness, contract, c.Place); why != "" {
 		return "", why
 	}
-	switch {
-	case old.ReusePolicy != c.Agent.Reuse:
+	if old.ReusePolicy != c.Agent.Reuse {
 		return "", fmt.Sprintf("the conversation was recorded with reuse policy %q", old.ReusePolicy)
-	case !uuid.MatchString(string(old.SessionID)):
-		return "", fmt.Sprintf("%q is no conversation's id", string(old.SessionID))
 	}
 	return string(old.SessionID), ""
 }
@@ -155,115 +148,6 @@ func newID(random io.Reader) (string, error) {
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	h := hex.EncodeToString(b[:])
 	return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-"), nil
-}
-
-// attach prepares an earlier conversation for another run. lost says why it cannot be
-// gone on with.
-func (d *driver) attach(id string) (lost string, err error) {
-	info, err := d.find(id)
-	switch status := statusOf(err); {
-	case status == http.StatusNotFound, status == http.StatusUnprocessableEntity:
-		return "agent-server does not know the conversation", nil
-	case err != nil:
-		return "", err
-	}
-	d.id, d.reach.status = id, info.Get("execution_status").Str
-	if lost, err = d.quiet(); lost == "" && err == nil {
-		err = d.adjust()
-	}
-	if lost != "" || err != nil {
-		d.id = ""
-	}
-	return lost, err
-}
-
-// find gets the conversation. One that a server does not know just after its start may
-// still be another's, who has died, for a moment.
-func (d *driver) find(id string) (gjson.Result, error) {
-	for due := d.clocks.Elapsed() + goneLimit; ; {
-		info, err := d.call(requestConversation(id))
-		if statusOf(err) != http.StatusNotFound || d.clocks.Elapsed() >= due {
-			return info, err
-		}
-		if err := d.sleep(confirmAgain); err != nil {
-			return gjson.Result{}, err
-		}
-	}
-}
-
-// quiet brings the conversation into a state in which it takes a message.
-func (d *driver) quiet() (lost string, err error) {
-	switch d.reach.status {
-	case execRunning:
-		return "", d.endStrayRun()
-	case execWaiting:
-		d.warn("approval", "what the agent asked for in an earlier run is declined")
-		_, err := d.call(requestConfirm(d.id, false, "nobody answered in time"))
-		return "", err
-	case execError:
-		return d.broken()
-	}
-	return "", nil
-}
-
-// endStrayRun ends the run of the server that an earlier run of ours has left.
-func (d *driver) endStrayRun() error {
-	d.warn("interrupted", "the agent still runs for an earlier run, and is interrupted")
-	if _, err := d.call(requestInterrupt(d.id)); err != nil {
-		return err
-	}
-	for due := d.clocks.Elapsed() + quietLimit; ; {
-		info, err := d.call(requestConversation(d.id))
-		if err != nil || info.Get("execution_status").Str != execRunning {
-			return err
-		}
-		if d.clocks.Elapsed() >= due {
-			return session.Failf(wire.CauseUnavailable, "agent-server does not end the run of conversation %s", d.id)
-		}
-		if err := d.sleep(confirmAgain); err != nil {
-			return err
-		}
-	}
-}
-
-// broken tells whether a conversation that is in error can be gone on with: after a
-// crash it can, and where the provider was to blame; else every run would fail alike.
-func (d *driver) broken() (lost string, err error) {
-	page, err := d.call(requestNewest(d.id, "", pageSize))
-	if err != nil {
-		return "", err
-	}
-	for _, e := range page.Get("items").Array() {
-		if e.Get("kind").Str == "MessageEvent" && e.Get("source").Str == "user" {
-			break
-		}
-		if e.Get("kind").Str != "ConversationErrorEvent" {
-			continue
-		}
-		code := e.Get("code").Str
-		switch e.Get("classification.kind").Str {
-		case "auth", "quota", "rate_limit", "config", "transient":
-			return "", nil
-		}
-		if code == "MaxIterationsReached" || code == "MaxBudgetReached" {
-			return "", nil
-		}
-		return "the conversation has ended with " + code, nil
-	}
-	return "", nil
-}
-
-// adjust makes an earlier conversation what this run asks for: another model, and the
-// key, which no disk has, are no reason for a fresh one.
-func (d *driver) adjust() error {
-	if _, err := d.call(requestSwitch(d.id, d.cfg.Agent.llm())); err != nil {
-		return err
-	}
-	if d.cfg.Agent.Confirm == "" {
-		return nil
-	}
-	_, err := d.call(requestPolicy(d.id, d.cfg.Agent.Confirm))
-	return err
 }
 
 // opened takes over the conversation: what it has by now is no part of this run.

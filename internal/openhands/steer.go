@@ -44,18 +44,21 @@ func (d *driver) forget(l *session.Letter) {
 }
 
 // Steer implements session.Steered. During a call of a tool the server answers when
-// that is done; the message then stands behind its result.
+// that is done; the message then stands behind its result. Where the agent may wait for
+// leave the message comes without a run, which would be the leave.
 func (d *driver) Steer(l *session.Letter) {
-	try, turn := l.Try, d.turn.id
+	try, turn, run := l.Try, d.turn.id, d.cfg.Agent.Confirm == ConfirmNever
 	d.steers++
 	d.expect(l.Request.Text, l)
-	d.send(requestMessage(d.id, l.Request.Text, true, steerLimit), func(_ gjson.Result, err error) {
+	d.send(requestMessage(d.id, l.Request.Text, run, steerLimit), func(_ gjson.Result, err error) {
 		d.steers--
 		switch status := statusOf(err); {
 		case l.Try != try: // it was given up for lost, and sent once more
 		case err == nil, status == http.StatusTooManyRequests: // which has saved it
 			d.inbox.Accepted(l, turn)
-			d.ranFor(status)
+			if status == http.StatusTooManyRequests && d.turn.active {
+				d.resume()
+			}
 		case unclear(err):
 			d.inbox.Doubt(l, err.Error())
 		default:
@@ -63,13 +66,6 @@ func (d *driver) Steer(l *session.Letter) {
 			d.inbox.Refused(l, err.Error())
 		}
 	})
-}
-
-// ranFor lets the agent run for a message that the server has taken without a run.
-func (d *driver) ranFor(status int) {
-	if status == http.StatusTooManyRequests && d.turn.active {
-		d.resume()
-	}
 }
 
 // nextQueued returns the text that is to start the next turn.

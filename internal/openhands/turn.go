@@ -28,9 +28,6 @@ const (
 	confirmAgain = time.Second      // between two looks at a status that may still change
 	hintDelay    = 2 * time.Second  // from a status in the log to the state that should follow
 	startedAfter = 30 * time.Second // without a sign that a run began
-	runAgain     = time.Second      // between two requests for a run, doubling
-	runLimit     = time.Minute      // for a server that says it runs and does not
-	maxReruns    = 3                // of a message that the server has not read
 )
 
 // turn is the turn under way, or the last one: one run of the server, or several where
@@ -123,7 +120,9 @@ func (d *driver) begin(p session.Prompt) error {
 	if err := d.run(); err != nil {
 		return err
 	}
-	d.inbox.Begin(d.id, d.turn.id)
+	if d.turn.active { // it may have ended before the answer came
+		d.inbox.Begin(d.id, d.turn.id)
+	}
 	return nil
 }
 
@@ -173,56 +172,6 @@ func (d *driver) fillNow() error {
 		}
 	}
 	return err
-}
-
-// run tells the server to run, and waits where it cannot do so now.
-func (d *driver) run() error {
-	t := d.turn
-	wait, begun := runAgain, d.clocks.Elapsed()
-	for attempt := int64(1); ; attempt++ {
-		t.armed, t.ran, t.whole, t.check, t.since = true, false, false, 0, d.clocks.Elapsed()
-		_, err := d.call(requestRun(d.id))
-		switch status := statusOf(err); {
-		case err == nil:
-			return nil
-		case isEnding(err):
-			return err
-		case status == http.StatusConflict:
-			if live, err := d.runs(); live || err != nil {
-				return err
-			}
-		case status == http.StatusTooManyRequests, unclear(err), status == http.StatusNotFound:
-		default:
-			return d.ending(err)
-		}
-		if statusOf(err) != http.StatusTooManyRequests && d.clocks.Elapsed()-begun > runLimit {
-			return d.ending(err)
-		}
-		d.retry("run", err, attempt)
-		if err := d.sleep(wait); err != nil {
-			return err
-		}
-		wait = min(2*wait, linkMost)
-	}
-}
-
-// runs asks whether the server, which says that it runs already, does so: then it reads
-// our message too.
-func (d *driver) runs() (bool, error) {
-	if d.turn.ran {
-		return true, nil
-	}
-	info, err := d.call(requestConversation(d.id))
-	if isEnding(err) {
-		return false, err
-	}
-	live := err == nil && info.Get("execution_status").Str == execRunning
-	d.turn.ran = d.turn.ran || live
-	return live, nil
-}
-
-func (d *driver) retry(op string, err error, attempt int64) {
-	d.em.Emit(wire.EventRetrying, &wire.Notice{Code: wire.Text(op), Message: d.secrets.text(err.Error()), Attempt: wire.Count(attempt)}, nil)
 }
 
 // status takes a change of the status from the log. It is a hint only: the server may
@@ -308,39 +257,6 @@ func (d *driver) confirmed(word string) {
 	default:
 		d.turnEnded(word)
 	}
-}
-
-// rerun lets the agent run once more: a message came when it had just ended, and it has
-// not read that.
-func (d *driver) rerun() {
-	t := d.turn
-	if t.halt.wanted {
-		d.turnEnded(execPaused)
-		return
-	}
-	if t.reruns++; t.reruns > maxReruns {
-		d.fail(session.Failf(wire.CauseProvider, "agent-server is idle though it was told %d times to run", t.reruns))
-		return
-	}
-	d.resume()
-}
-
-// resume lets the agent go on without waiting for the answer, which the end of the turn
-// makes up for.
-func (d *driver) resume() {
-	t := d.turn
-	t.armed, t.ran, t.whole, t.check, t.since = true, false, false, 0, d.clocks.Elapsed()
-	d.send(requestRun(d.id), func(_ gjson.Result, err error) {
-		status := statusOf(err)
-		switch {
-		case err == nil || d.turn != t || !t.active:
-		case status == http.StatusConflict || status == http.StatusTooManyRequests || unclear(err):
-			d.retry("run", err, int64(t.reruns))
-			t.check = d.clocks.Elapsed() + confirmAgain
-		default:
-			d.fail(session.EndingOf(d.ending(err)))
-		}
-	})
 }
 
 // turnEnded takes the end of a turn.

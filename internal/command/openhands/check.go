@@ -63,6 +63,9 @@ func (d driver) check(ctx context.Context, c *harness.Command, r *harness.Report
 		r.Error(cli.StatusConfig, "openhands", "%v", err)
 		return
 	}
+	for _, key := range s.unused {
+		r.Error(cli.StatusConfig, "openhands", "openhands.%s has no effect", key)
+	}
 	server, command := d.server(c, s)
 	if end := d.checkServer(s, server, command); end != nil {
 		r.Failure("server", end)

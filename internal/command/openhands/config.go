@@ -60,6 +60,9 @@ func (d driver) config(c *harness.Command, j *harness.Job) (openhands.Config, *s
 	if err != nil {
 		return openhands.Config{}, session.Failf(wire.CauseConfig, "%v", err)
 	}
+	for _, key := range s.unused {
+		c.Env.Warnf("openhands.%s has no effect", key)
+	}
 	server, command := d.server(c, s)
 	if end := d.checkServer(s, server, command); end != nil {
 		return openhands.Config{}, end

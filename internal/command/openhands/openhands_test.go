@@ -101,6 +101,16 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+func TestUnusedKeys(t *testing.T) {
+	s, err := readSettings(map[string]any{
+		"llm":       map[string]any{"modle": "m", "options": map[string]any{"timeout": int64(3)}},
+		"websocket": map[string]any{"auth_mode": "auto"},
+	})
+	if want := []string{"llm.modle", "websocket.auth_mode"}; err != nil || !reflect.DeepEqual(s.unused, want) {
+		t.Errorf("%q, %v, want %q", s.unused, err, want)
+	}
+}
+
 func TestSettingsRefuse(t *testing.T) {
 	for key, raw := range map[string]map[string]any{
 		"openhands.conversation.max_iterations":           {"conversation": map[string]any{"max_iterations": int64(0)}},

@@ -22,7 +22,8 @@ type settings struct {
 	tools                        []string
 	condenser                    map[string]any
 
-	urlKey, commandKey string // as the user spelled them
+	urlKey, commandKey string   // as the user spelled them
+	unused             []string // keys without effect
 }
 
 // Defaults of keys that the section does not have.
@@ -48,6 +49,24 @@ func (s *section) find(keys ...string) (any, string) {
 		}
 	}
 	return nil, ""
+}
+
+// unused returns the keys below m that nobody has asked for.
+func (s *section) unused(prefix string, m map[string]any) []string {
+	var keys []string
+	for name, v := range m {
+		key := prefix + name
+		inner, isMap := v.(map[string]any)
+		switch {
+		case s.used[key] || v == nil:
+		case isMap:
+			keys = append(keys, s.unused(key+".", inner)...)
+		default:
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 func lookUp(m map[string]any, key string) (any, bool) {
@@ -134,6 +153,7 @@ func readSettings(raw map[string]any) (*settings, error) {
 	out.readTools(s)
 	out.readLLM(s)
 	out.readCondenser(s)
+	out.unused = s.unused("", raw)
 	return out, s.err
 }
 

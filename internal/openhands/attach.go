@@ -1,0 +1,129 @@
+package openhands
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"ostoolkit/internal/session"
+	"ostoolkit/internal/wire"
+)
+
+const (
+	goneLimit  = 5 * time.Second  // for a conversation that a restarted server does not show yet
+	quietLimit = 30 * time.Second // for the end of a run that an earlier run of ours has left
+)
+
+// attach prepares an earlier conversation for another run. lost says why it cannot be
+// gone on with.
+func (d *driver) attach(id string) (lost string, err error) {
+	if !uuid.MatchString(id) {
+		return fmt.Sprintf("%q is no conversation's id", id), nil
+	}
+	info, err := d.find(id)
+	switch status := statusOf(err); {
+	case status == http.StatusNotFound, status == http.StatusUnprocessableEntity:
+		return "agent-server does not know the conversation", nil
+	case err != nil:
+		return "", err
+	}
+	d.id, d.reach.status = id, info.Get("execution_status").Str
+	if lost, err = d.quiet(); lost == "" && err == nil {
+		err = d.adjust()
+	}
+	if lost != "" || err != nil {
+		d.id = ""
+	}
+	return lost, err
+}
+
+// find gets the conversation. One that a server does not know just after its start may
+// still be another's, who has died, for a moment.
+func (d *driver) find(id string) (gjson.Result, error) {
+	for due := d.clocks.Elapsed() + goneLimit; ; {
+		info, err := d.call(requestConversation(id))
+		if statusOf(err) != http.StatusNotFound || d.clocks.Elapsed() >= due {
+			return info, err
+		}
+		if err := d.sleep(confirmAgain); err != nil {
+			return gjson.Result{}, err
+		}
+	}
+}
+
+// quiet brings the conversation into a state in which it takes a message.
+func (d *driver) quiet() (lost string, err error) {
+	switch d.reach.status {
+	case execRunning:
+		return "", d.endStrayRun()
+	case execWaiting:
+		d.warn("approval", "what the agent asked for in an earlier run is declined")
+		_, err := d.call(requestConfirm(d.id, false, "nobody answered in time"))
+		return "", err
+	case execError:
+		return d.broken()
+	}
+	return "", nil
+}
+
+// endStrayRun ends the run of the server that an earlier run of ours has left.
+func (d *driver) endStrayRun() error {
+	d.warn("interrupted", "the agent still runs for an earlier run, and is interrupted")
+	if _, err := d.call(requestInterrupt(d.id)); err != nil {
+		return err
+	}
+	for due := d.clocks.Elapsed() + quietLimit; ; {
+		info, err := d.call(requestConversation(d.id))
+		if err != nil || info.Get("execution_status").Str != execRunning {
+			return err
+		}
+		if d.clocks.Elapsed() >= due {
+			return session.Failf(wire.CauseUnavailable, "agent-server does not end the run of conversation %s", d.id)
+		}
+		if err := d.sleep(confirmAgain); err != nil {
+			return err
+		}
+	}
+}
+
+// broken tells whether a conversation that is in error can be gone on with: after a
+// crash it can, and where the provider was to blame; else every run would fail alike.
+func (d *driver) broken() (lost string, err error) {
+	page, err := d.call(requestNewest(d.id, "", pageSize))
+	if err != nil {
+		return "", err
+	}
+	for _, e := range page.Get("items").Array() {
+		if e.Get("kind").Str == "MessageEvent" && e.Get("source").Str == "user" {
+			break
+		}
+		if e.Get("kind").Str != "ConversationErrorEvent" {
+			continue
+		}
+		code := e.Get("code").Str
+		switch e.Get("classification.kind").Str {
+		case "auth", "quota", "rate_limit", "config", "transient":
+			return "", nil
+		}
+		if code == "MaxIterationsReached" || code == "MaxBudgetReached" {
+			return "", nil
+		}
+		return "the conversation has ended with " + code, nil
+	}
+	return "", nil
+}
+
+// adjust makes an earlier conversation what this run asks for: another model, and the
+// key, which no disk has, are no reason for a fresh one.
+func (d *driver) adjust() error {
+	if _, err := d.call(requestSwitch(d.id, d.cfg.Agent.llm())); err != nil {
+		return err
+	}
+	if d.cfg.Agent.Confirm == "" {
+		return nil
+	}
+	_, err := d.call(requestPolicy(d.id, d.cfg.Agent.Confirm))
+	return err
+}
