@@ -44,6 +44,7 @@ var scriptCommands = map[string]scriptCommand{
 	"codexmodel":      cmdCodexModel,
 	"openhandsserver": cmdOpenHandsServer,
 	"agentserver":     cmdAgentServer,
+	"openhandspeer":   cmdOpenHandsPeer,
 	"lineartracker":   cmdLinearTracker,
 	"githubtracker":   cmdGitHubTracker,
 }
