@@ -165,7 +165,8 @@ func TestFollowPrintsWhatChanges(t *testing.T) {
 	})
 }
 
-// Trouble is told once and nothing is lost over it; while it lasts the tracker is asked
+// Case P08: there is no cursor that trouble could move past an issue. Trouble is told once
+// and nothing is lost over it; while it lasts the tracker is asked
 // less and less often.
 func TestFollowGoesOnAfterTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
