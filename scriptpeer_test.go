@@ -184,7 +184,15 @@ func cmdAgentServer(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	log, err := os.Create(ts.MkAbs(args[0] + ".log"))
 	ts.Check(err)
-	s, err := peertest.StartAgentServer(peertest.AgentOptions{Script: ts.ReadFile(args[0]), Getenv: ts.Getenv, Log: log})
+	script := ts.ReadFile(args[0])
+	// The server answers while the script goes on, and may not look at its variables then.
+	values := map[string]string{}
+	os.Expand(script, func(name string) string {
+		values[name] = ts.Getenv(name)
+		return ""
+	})
+	getenv := func(name string) string { return values[name] }
+	s, err := peertest.StartAgentServer(peertest.AgentOptions{Script: script, Getenv: getenv, Log: log})
 	ts.Check(err)
 	ts.Defer(func() {
 		if err := errors.Join(s.Close(), log.Close()); err != nil {

@@ -3,6 +3,7 @@ package openhands
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -152,13 +153,13 @@ func unclear(err error) bool {
 	return status == 0 || status >= http.StatusInternalServerError
 }
 
-// said looks for a message in what the log has got since the last event that we know.
+// said tells whether the log has a message of ours by now.
 func (d *driver) said(text string) (bool, error) {
-	before := len(d.posted)
 	if err := d.fillNow(); err != nil {
 		return false, err
 	}
-	return len(d.posted) < before, nil
+	// It may also have come over the socket, before the answer got lost.
+	return !slices.ContainsFunc(d.posted, func(p posted) bool { return p.text == text }), nil
 }
 
 // fillNow fetches what we may have missed, and waits for it.
