@@ -36,11 +36,11 @@ type envelope struct {
 type fault struct {
 	Message    string `json:"message"`
 	Extensions struct {
-		Code       optional[string] `json:"code"`
-		Type       optional[string] `json:"type"`
-		StatusCode optional[int]    `json:"statusCode"`
-		Present    optional[string] `json:"userPresentableMessage"`
-		Meta       optional[struct {
+		Code       remote.Optional[string] `json:"code"`
+		Type       remote.Optional[string] `json:"type"`
+		StatusCode remote.Optional[int]    `json:"statusCode"`
+		Present    remote.Optional[string] `json:"userPresentableMessage"`
+		Meta       remote.Optional[struct {
 			Result struct {
 				Duration float64 `json:"duration"` // milliseconds
 			} `json:"rateLimitResult"`
@@ -48,12 +48,12 @@ type fault struct {
 	} `json:"extensions"`
 }
 
-func (f *fault) code() string { return strings.ToUpper(f.Extensions.Code.value) }
+func (f *fault) code() string { return strings.ToUpper(f.Extensions.Code.Value) }
 
-func (f *fault) kind() string { return strings.ToLower(f.Extensions.Type.value) }
+func (f *fault) kind() string { return strings.ToLower(f.Extensions.Type.Value) }
 
 func (f *fault) limited() bool {
-	return f.code() == "RATELIMITED" || f.kind() == "ratelimited" || f.Extensions.StatusCode.value == http.StatusTooManyRequests
+	return f.code() == "RATELIMITED" || f.kind() == "ratelimited" || f.Extensions.StatusCode.Value == http.StatusTooManyRequests
 }
 
 // ask sends one query and decodes its data. Data that comes with errors is no answer:
@@ -132,7 +132,7 @@ func decodeEnvelope(body []byte) *envelope {
 // say more than the status.
 func (p *Project) refused(status int, f *fault) *tracker.Error {
 	detail := f.Message
-	if more := f.Extensions.Present.value; more != "" && more != detail {
+	if more := f.Extensions.Present.Value; more != "" && more != detail {
 		detail += ": " + more
 	}
 	if f.code() != "" {
@@ -175,7 +175,7 @@ func limited(status int, h http.Header, body []byte, now time.Time) (time.Time, 
 		at = remote.RetryAfter(h, now)
 	}
 	if at.IsZero() && i >= 0 {
-		if ms := errs[i].Extensions.Meta.value.Result.Duration; ms > 0 {
+		if ms := errs[i].Extensions.Meta.Value.Result.Duration; ms > 0 {
 			at = now.Add(time.Duration(ms) * time.Millisecond)
 		}
 	}

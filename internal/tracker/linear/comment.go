@@ -12,10 +12,10 @@ import (
 const commentsAtOnce = 25
 
 type commentNode struct {
-	ID         string           `json:"id"`
-	Body       string           `json:"body"`
-	UpdatedAt  optional[string] `json:"updatedAt"`
-	ResolvedAt optional[string] `json:"resolvedAt"`
+	ID         string                  `json:"id"`
+	Body       string                  `json:"body"`
+	UpdatedAt  remote.Optional[string] `json:"updatedAt"`
+	ResolvedAt remote.Optional[string] `json:"resolvedAt"`
 }
 
 type commentsAnswer struct {
@@ -45,8 +45,8 @@ func (p *Project) Comments(ctx context.Context, name string, markers []string) (
 		}
 		page := answer.Issues.Nodes[0].Comments
 		for _, c := range page.Nodes {
-			if c.ResolvedAt.value == "" {
-				list = append(list, &wire.Comment{ID: c.ID, Body: c.Body, UpdatedAt: tracker.Instant(c.UpdatedAt.value)})
+			if c.ResolvedAt.Value == "" {
+				list = append(list, &wire.Comment{ID: c.ID, Body: c.Body, UpdatedAt: tracker.Instant(c.UpdatedAt.Value)})
 			}
 		}
 		if vars["after"], more, err = page.next(&pages); err != nil {

@@ -16,31 +16,31 @@ import (
 )
 
 // node is an issue as Linear sends it. Members that an issue can do without are
-// optional: a value of the wrong kind is taken for none.
+// remote.Optional: a value of the wrong kind is taken for none.
 type node struct {
-	ID          string             `json:"id"`
-	Identifier  string             `json:"identifier"`
-	Title       string             `json:"title"`
-	State       *state             `json:"state"`
-	Description optional[string]   `json:"description"`
-	Priority    optional[float64]  `json:"priority"`
-	BranchName  optional[string]   `json:"branchName"`
-	URL         optional[string]   `json:"url"`
-	CreatedAt   optional[string]   `json:"createdAt"`
-	UpdatedAt   optional[string]   `json:"updatedAt"`
-	ArchivedAt  optional[string]   `json:"archivedAt"`
-	Trashed     optional[bool]     `json:"trashed"`
-	Team        optional[team]     `json:"team"`
-	Assignee    optional[user]     `json:"assignee"`
-	Creator     optional[user]     `json:"creator"`
-	Project     optional[project]  `json:"project"`
-	Milestone   optional[named]    `json:"projectMilestone"`
-	Parent      optional[neighbor] `json:"parent"`
+	ID          string                    `json:"id"`
+	Identifier  string                    `json:"identifier"`
+	Title       string                    `json:"title"`
+	State       *state                    `json:"state"`
+	Description remote.Optional[string]   `json:"description"`
+	Priority    remote.Optional[float64]  `json:"priority"`
+	BranchName  remote.Optional[string]   `json:"branchName"`
+	URL         remote.Optional[string]   `json:"url"`
+	CreatedAt   remote.Optional[string]   `json:"createdAt"`
+	UpdatedAt   remote.Optional[string]   `json:"updatedAt"`
+	ArchivedAt  remote.Optional[string]   `json:"archivedAt"`
+	Trashed     remote.Optional[bool]     `json:"trashed"`
+	Team        remote.Optional[team]     `json:"team"`
+	Assignee    remote.Optional[user]     `json:"assignee"`
+	Creator     remote.Optional[user]     `json:"creator"`
+	Project     remote.Optional[project]  `json:"project"`
+	Milestone   remote.Optional[named]    `json:"projectMilestone"`
+	Parent      remote.Optional[neighbor] `json:"parent"`
 
-	Labels           connection[optional[named]]      `json:"labels"`
-	InverseRelations connection[*relation]            `json:"inverseRelations"`
-	Children         connection[*neighbor]            `json:"children"`
-	Attachments      connection[optional[attachment]] `json:"attachments"`
+	Labels           connection[remote.Optional[named]]      `json:"labels"`
+	InverseRelations connection[*relation]                   `json:"inverseRelations"`
+	Children         connection[*neighbor]                   `json:"children"`
+	Attachments      connection[remote.Optional[attachment]] `json:"attachments"`
 }
 
 type (
@@ -84,17 +84,6 @@ type (
 	}
 )
 
-// optional is a value that counts as missing where it cannot be decoded.
-type optional[T any] struct{ value T }
-
-func (o *optional[T]) UnmarshalJSON(b []byte) error {
-	var v T
-	if json.Unmarshal(b, &v) == nil {
-		o.value = v
-	}
-	return nil
-}
-
 // connection is one page of a list.
 type connection[T any] struct {
 	Nodes    []T       `json:"nodes"`
@@ -137,11 +126,11 @@ func decodeNode(raw json.RawMessage) (*node, error) {
 // nameOf returns how to call a record that may not be readable.
 func nameOf(raw json.RawMessage, place int) string {
 	var n struct {
-		ID         optional[string] `json:"id"`
-		Identifier optional[string] `json:"identifier"`
+		ID         remote.Optional[string] `json:"id"`
+		Identifier remote.Optional[string] `json:"identifier"`
 	}
 	_ = json.Unmarshal(raw, &n) // the place has to do then
-	for _, name := range []string{n.Identifier.value, n.ID.value} {
+	for _, name := range []string{n.Identifier.Value, n.ID.Value} {
 		if strings.TrimSpace(name) != "" {
 			return "issue " + name
 		}
@@ -153,28 +142,28 @@ func nameOf(raw json.RawMessage, place int) string {
 func (p *Project) issue(n *node, me string) (*wire.Issue, error) {
 	issue := &wire.Issue{
 		ID: n.ID, Identifier: n.Identifier, Title: n.Title, NativeRef: nativeRef(n),
-		Description: wire.Text(n.Description.value),
-		Priority:    priority(n.Priority.value),
+		Description: wire.Text(n.Description.Value),
+		Priority:    priority(n.Priority.Value),
 		State:       n.State.Name, StateKind: stateKind(n.State.Type),
-		BranchName: wire.Text(n.BranchName.value), URL: wire.Text(n.URL.value),
-		AssigneeID: wire.Text(n.Assignee.value.ID),
+		BranchName: wire.Text(n.BranchName.Value), URL: wire.Text(n.URL.Value),
+		AssigneeID: wire.Text(n.Assignee.Value.ID),
 		BlockedBy:  blockers(n.InverseRelations.Nodes),
 		Children:   children(n.Children.Nodes),
 		PRURL:      wire.Text(pullRequest(n.Attachments.Nodes)),
-		Milestone:  wire.Text(n.Milestone.value.Name),
-		Author:     wire.Text(n.Creator.value.DisplayName), Trusted: trusted(n.Creator.value),
-		Archived:  n.ArchivedAt.value != "" || n.Trashed.value,
+		Milestone:  wire.Text(n.Milestone.Value.Name),
+		Author:     wire.Text(n.Creator.Value.DisplayName), Trusted: trusted(n.Creator.Value),
+		Archived:  n.ArchivedAt.Value != "" || n.Trashed.Value,
 		Tracker:   Kind,
-		CreatedAt: tracker.Instant(n.CreatedAt.value), UpdatedAt: tracker.Instant(n.UpdatedAt.value),
+		CreatedAt: tracker.Instant(n.CreatedAt.Value), UpdatedAt: tracker.Instant(n.UpdatedAt.Value),
 	}
-	if parent := n.Parent.value; parent.ID != "" {
+	if parent := n.Parent.Value; parent.ID != "" {
 		issue.Parent = new(reference(parent))
 	}
-	if pr := n.Project.value; pr.ID != "" {
+	if pr := n.Project.Value; pr.ID != "" {
 		issue.Project = &wire.Project{ID: wire.Text(pr.ID), Slug: wire.Text(pr.SlugID), Name: wire.Text(pr.Name)}
 	}
 	for _, l := range n.Labels.Nodes {
-		issue.Labels = append(issue.Labels, l.value.Name)
+		issue.Labels = append(issue.Labels, l.Value.Name)
 	}
 	issue.Dispatchable = !issue.Archived && (me == "" || string(issue.AssigneeID) == me)
 	return issue, p.rules.Normalise(issue)
@@ -183,7 +172,7 @@ func (p *Project) issue(n *node, me string) (*wire.Issue, error) {
 // nativeRef holds the ids that a change by linear_graphql needs.
 func nativeRef(n *node) json.RawMessage {
 	b, err := wire.Encode(map[string]string{
-		"id": n.ID, "state_id": n.State.ID, "team_id": n.Team.value.ID, "team_key": n.Team.value.Key, "project_id": n.Project.value.ID,
+		"id": n.ID, "state_id": n.State.ID, "team_id": n.Team.Value.ID, "team_key": n.Team.Value.Key, "project_id": n.Project.Value.ID,
 	})
 	if err != nil {
 		return nil
@@ -254,10 +243,10 @@ func reference(n neighbor) wire.IssueRef {
 var pullPath = regexp.MustCompile(`^https?://[^/]+/.+/(?:pull|pulls|merge_requests|pull-requests)/[0-9]+/?(?:[?#].*)?$`)
 
 // pullRequest returns the address of the newest attachment that is one, or "".
-func pullRequest(attachments []optional[attachment]) string {
+func pullRequest(attachments []remote.Optional[attachment]) string {
 	newest, at := "", wire.Time{}
 	for _, o := range attachments {
-		a := o.value
+		a := o.Value
 		if created := tracker.Instant(a.CreatedAt); pullPath.MatchString(a.URL) && (newest == "" || created.After(at.Time)) {
 			newest, at = a.URL, created
 		}

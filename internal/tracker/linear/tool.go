@@ -15,9 +15,6 @@ import (
 	"ostoolkit/internal/wire"
 )
 
-// maxResult bounds the body that a tool call hands back, in bytes.
-const maxResult = 512 << 10
-
 type object map[string]any
 
 // Tools implements tracker.Tracker.
@@ -140,33 +137,10 @@ func (p *Project) ownIssues(ctx context.Context, names []string) error {
 	return nil
 }
 
-// result is the answer as the agent gets it: status, the headers that tell how much is
-// left of the quota, and the body as JSON, or its beginning as text.
+// result is the answer as the agent gets it, with the headers that tell how much is left
+// of the quota.
 func result(a *answer) (wire.Record, error) {
-	out := struct {
-		Status    int               `json:"status"`
-		Headers   map[string]string `json:"headers"`
-		Body      any               `json:"body"`
-		Truncated bool              `json:"truncated,omitempty"`
-	}{Status: a.status, Headers: usefulHeaders(a.header)}
-	switch {
-	case len(a.body) > maxResult:
-		out.Body, out.Truncated = strings.ToValidUTF8(string(a.body[:maxResult]), ""), true
-	case json.Valid(a.body):
-		out.Body = json.RawMessage(a.body)
-	default:
-		out.Body = string(a.body)
-	}
-	raw, err := wire.Encode(out)
-	return &wire.Unknown{Raw: raw}, err
-}
-
-func usefulHeaders(h http.Header) map[string]string {
-	out := map[string]string{}
-	for name := range h {
-		if strings.HasPrefix(name, "X-Ratelimit-") || name == "X-Complexity" || name == "Retry-After" {
-			out[strings.ToLower(name)] = h.Get(name)
-		}
-	}
-	return out
+	return remote.Result(&http.Response{StatusCode: a.status, Header: a.header}, a.body, func(name string) bool {
+		return strings.HasPrefix(name, "x-ratelimit-") || name == "x-complexity" || name == "retry-after"
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ostoolkit/internal/tracker"
+	"ostoolkit/internal/tracker/remote"
 	"ostoolkit/internal/wire"
 )
 
@@ -172,9 +173,9 @@ func TestToolShowsRefusals(t *testing.T) {
 	if !strings.Contains(got, `"retry-after":"60"`) || l.count("") != sent+1 {
 		t.Errorf("a limit, after %d requests: %s", l.count("")-sent, got)
 	}
-	l.fail(`[{"body": "` + strings.Repeat("x", maxResult+9) + `"}]`)
+	l.fail(`[{"body": "` + strings.Repeat("x", remote.MaxResult+9) + `"}]`)
 	got, err = callTool(t, p, `{ viewer { id } }`, nil)
-	if err == nil || !strings.Contains(got, `"truncated":true`) || len(got) > maxResult+4096 {
+	if err == nil || !strings.Contains(got, `"truncated":true`) || len(got) > remote.MaxResult+4096 {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"ostoolkit/internal/wire"
 )
 
-// maxResult bounds the body that a tool hands to its caller, in bytes.
-const maxResult = 512 << 10
+// MaxResult bounds the body that a tool hands to its caller, in bytes.
+const MaxResult = 512 << 10
 
 // Result is an answer as a tool prints it: {status, headers, body, truncated}. Of the
 // headers those that keep says, by their names in lower case. A body that is not JSON,
@@ -27,8 +27,8 @@ func Result(res *http.Response, body []byte, keep func(name string) bool) (wire.
 		}
 	}
 	switch {
-	case len(body) > maxResult:
-		out.Body, out.Truncated = strings.ToValidUTF8(string(body[:maxResult]), ""), true
+	case len(body) > MaxResult:
+		out.Body, out.Truncated = strings.ToValidUTF8(string(body[:MaxResult]), ""), true
 	case json.Valid(body):
 		out.Body = json.RawMessage(body)
 	case len(body) > 0:
