@@ -1,15 +1,12 @@
 package loop
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"ostoolkit/internal/cli"
@@ -20,7 +17,7 @@ import (
 )
 
 const (
-	// askGrace is the time from TERM to KILL for a program over its limit.
+	// askGrace is what os-poll may take beyond the limit that it keeps itself.
 	askGrace = 2 * time.Second
 	// maxReason bounds what is quoted of a program's stderr, in bytes.
 	maxReason = 4 << 10
@@ -80,63 +77,12 @@ func (r *reply) reason() string {
 func (p *programs) ask(ctx context.Context, limit time.Duration, stdin []byte, argv ...string) (*reply, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s gave no answer within %v", argv[0], limit))
 	defer cancel()
-	files, err := scratch(stdin)
+	r, err := proc.Ask(ctx, proc.Spec{Argv: argv, Dir: p.dir, Env: p.environ}, stdin)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = errors.Join(files[0].Close(), files[2].Close()) }() // as in close
-	child, err := proc.Start(proc.Spec{Argv: argv, Dir: p.dir, Env: p.environ, Stdin: files[0], Stdout: files[1], Stderr: files[2]})
-	if err != nil {
-		_ = files[1].Close() // nothing is in it
-		return nil, err
-	}
-	select {
-	case <-child.Done():
-	case <-ctx.Done():
-		child.Stop(nil, child.Send(syscall.SIGTERM, askGrace), child.Send(syscall.SIGKILL, askGrace))
-		_ = files[1].Close() // half an answer is none
-		return nil, context.Cause(ctx)
-	}
-	return &reply{exit: child.Exit(), out: files[1], stderr: tailOf(files[2])}, nil
-}
-
-// scratch returns files for stdin, stdout and stderr that vanish with their last
-// descriptor, so that no program can be held up by a reader.
-func scratch(stdin []byte) (files [3]*os.File, err error) {
-	for i := range files {
-		if files[i], err = os.CreateTemp("", "os-loop-*"); err == nil {
-			err = os.Remove(files[i].Name())
-		}
-		if err != nil {
-			err = fmt.Errorf("make a scratch file: %w", err)
-			break
-		}
-	}
-	if err == nil {
-		_, err = files[0].Write(stdin)
-	}
-	if err == nil {
-		_, err = files[0].Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		for _, f := range files {
-			if f != nil {
-				_ = f.Close() // as in close
-			}
-		}
-	}
-	return files, err
-}
-
-// tailOf returns the end of what a program wrote.
-func tailOf(f *os.File) string {
-	size, err := f.Seek(0, io.SeekEnd)
-	if err != nil {
-		return ""
-	}
-	text := make([]byte, min(size, maxReason))
-	n, _ := f.ReadAt(text, size-int64(len(text))) // what can be read is good enough for a message
-	return string(bytes.ToValidUTF8(text[:n], []byte("\ufffd")))
+	defer func() { _ = r.Err.Close() }() // its end is all that counts
+	return &reply{exit: r.Exit, out: r.Out, stderr: proc.Tail(r.Err, maxReason)}, nil
 }
 
 // records calls each for every record that the program printed.
@@ -205,7 +151,7 @@ func Ask(ctx context.Context, environ []string, flow *workflow.Workflow, limit t
 	}
 	defer r.close()
 	s := &Said{Status: r.exit.Status(), Reason: r.reason()}
-	if text := strings.TrimSpace(tailOf(r.out)); text != "" {
+	if text := strings.TrimSpace(proc.Tail(r.out, maxReason)); text != "" {
 		s.Lines = strings.Split(text, "\n")
 	}
 	return s, nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ostoolkit/internal/cli"
+	"ostoolkit/internal/proc"
 	"ostoolkit/internal/state"
 	"ostoolkit/internal/wire"
 )
@@ -148,7 +149,7 @@ func (w *worker) stderr() string {
 		return "os-workspace said nothing"
 	}
 	defer func() { _ = f.Close() }() // read only
-	r := &reply{stderr: tailOf(f)}
+	r := &reply{stderr: proc.Tail(f, maxReason)}
 	if strings.TrimSpace(r.stderr) == "" {
 		return "os-workspace said nothing"
 	}

@@ -10,8 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"strings"
-	"syscall"
-	"time"
 
 	"ostoolkit/internal/cli"
 	"ostoolkit/internal/proc"
@@ -19,10 +17,7 @@ import (
 	"ostoolkit/internal/wire"
 )
 
-const (
-	termWait  = 2 * time.Second // from TERM to KILL, and from KILL on
-	maxStderr = 16 << 10        // of what is read of its stderr
-)
+const maxStderr = 16 << 10 // of what is read of its stderr
 
 // answer is one line that the program printed: one of the three is set.
 type answer struct {
@@ -41,15 +36,20 @@ type ending struct {
 // in order. Its output is kept in a file until its exit status says that it is whole;
 // so memory stays flat, and nothing that it left behind can hold us up.
 func (p *Program) ask(ctx context.Context, question []string, stdin []byte, take func(*answer) error) (*ending, error) {
-	r, err := p.run(ctx, question, stdin)
-	if err != nil {
-		return nil, err
+	r, err := proc.Ask(ctx, proc.Spec{
+		Argv: append(p.argv[:len(p.argv):len(p.argv)], question...), Dir: p.dir, Env: p.environ,
+	}, stdin)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, startError(err)
 	}
-	defer r.close()
+	defer r.Close()
 	if err := p.judge(r); err != nil {
 		return nil, err
 	}
-	end, err := p.read(r.files[1], take)
+	end, err := p.read(r.Out, take)
 	if err != nil {
 		return nil, err
 	}
@@ -137,56 +137,6 @@ func (p *Program) complete(issue *wire.Issue, text []byte) error {
 	return p.rules.Normalise(issue)
 }
 
-// ran is a program that has ended. Its stdin, stdout and stderr are files without names.
-type ran struct {
-	files [3]*os.File
-	exit  proc.Exit
-}
-
-func (r *ran) close() {
-	for _, f := range r.files {
-		if f != nil {
-			_ = f.Close() // it has no name and nothing is to be kept
-		}
-	}
-}
-
-// run runs the program to its end, or ends it with ctx.
-func (p *Program) run(ctx context.Context, question []string, stdin []byte) (_ *ran, err error) {
-	r := &ran{}
-	defer func() {
-		if err != nil {
-			r.close()
-		}
-	}()
-	for i := range r.files {
-		if r.files[i], err = scratch(); err != nil {
-			return nil, err
-		}
-	}
-	if _, err := r.files[0].Write(stdin); err != nil {
-		return nil, fmt.Errorf("write the question to %s: %w", p.argv[0], err)
-	}
-	if _, err := r.files[0].Seek(0, io.SeekStart); err != nil {
-		return nil, fmt.Errorf("write the question to %s: %w", p.argv[0], err)
-	}
-	child, err := proc.Start(proc.Spec{
-		Argv: append(p.argv[:len(p.argv):len(p.argv)], question...), Dir: p.dir, Env: p.environ,
-		Stdin: r.files[0], Stdout: r.files[1], Stderr: r.files[2],
-	})
-	if err != nil {
-		return nil, startError(err)
-	}
-	select {
-	case <-child.Done():
-	case <-ctx.Done():
-		child.Stop(nil, child.Send(syscall.SIGTERM, termWait), child.Send(syscall.SIGKILL, termWait))
-		return nil, context.Cause(ctx)
-	}
-	r.exit = child.Exit()
-	return r, nil
-}
-
 func startError(err error) error {
 	category := tracker.Unavailable
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -195,30 +145,15 @@ func startError(err error) error {
 	return &tracker.Error{Category: category, Message: "start the tracker's program", Err: err}
 }
 
-// scratch makes a file that vanishes with its last descriptor.
-func scratch() (*os.File, error) {
-	f, err := os.CreateTemp("", "os-poll-*")
-	if err == nil {
-		err = os.Remove(f.Name())
-	}
-	if err != nil {
-		if f != nil {
-			_ = f.Close() // nothing is in it
-		}
-		return nil, fmt.Errorf("make a scratch file: %w", err)
-	}
-	return f, nil
-}
-
 // judge turns the exit status into an error: they mean what they mean for os-poll.
-func (p *Program) judge(r *ran) error {
-	status := r.exit.Status()
+func (p *Program) judge(r *proc.Reply) error {
+	status := r.Exit.Status()
 	if status == cli.StatusOK || status == cli.StatusData {
 		return nil
 	}
-	e := tracker.Errorf(categoryOf(status), "%s %s", p.argv[0], ended(r.exit, lastLine(p.said(r))))
+	e := tracker.Errorf(categoryOf(status), "%s %s", p.argv[0], ended(r.Exit, lastLine(p.said(r))))
 	if e.Category == tracker.RateLimited {
-		end, err := p.read(r.files[1], func(*answer) error { return nil })
+		end, err := p.read(r.Out, func(*answer) error { return nil })
 		if err == nil && end.limit != nil {
 			e.RetryAt = end.limit.ResetAt.Time
 		}
@@ -227,7 +162,7 @@ func (p *Program) judge(r *ran) error {
 }
 
 // warnings are what it said although it ended well.
-func (p *Program) warnings(r *ran) []tracker.Problem {
+func (p *Program) warnings(r *proc.Reply) []tracker.Problem {
 	var all []tracker.Problem
 	for line := range strings.Lines(p.said(r)) {
 		if line = strings.TrimSpace(line); line != "" {
@@ -239,14 +174,8 @@ func (p *Program) warnings(r *ran) []tracker.Problem {
 
 // said is the end of what it wrote to stderr, without the values that the
 // configuration gave it.
-func (p *Program) said(r *ran) string {
-	size, err := r.files[2].Seek(0, io.SeekEnd)
-	if err != nil {
-		return ""
-	}
-	text := make([]byte, min(size, maxStderr))
-	n, _ := r.files[2].ReadAt(text, size-int64(len(text))) // what can be read is good enough for a message
-	said := strings.ToValidUTF8(string(text[:n]), "\ufffd")
+func (p *Program) said(r *proc.Reply) string {
+	said := proc.Tail(r.Err, maxStderr)
 	for _, s := range p.secrets {
 		said = strings.ReplaceAll(said, s, "***")
 	}
