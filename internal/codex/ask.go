@@ -79,7 +79,7 @@ func (d *driver) Decide(id string, r mailbox.Request) error {
 
 // cancel declines and ends the turn.
 func (d *driver) cancel(a *asked, r mailbox.Request) {
-	d.turn.halt.end = (&session.Letter{Request: r}).Ending()
+	d.turn.halt.End = (&session.Letter{Request: r}).Ending()
 	if a.cancel != nil {
 		d.turn.halt.wanted, d.turn.halt.sent = true, true // the answer itself ends it
 		d.resolve(a, a.cancel, cancelled)

@@ -184,7 +184,7 @@ func (d *driver) fail(end *session.Ending) {
 
 // tick advances the clocks.
 func (d *driver) tick(now time.Time) {
-	d.slept()
+	d.asleep.Tell(d.em)
 	if d.inbox.Asking() {
 		d.clocks.Progress()
 	}
@@ -207,13 +207,6 @@ func (d *driver) tick(now time.Time) {
 		if d.turn.ailing += step; d.turn.ailing > systemError {
 			d.fail(d.turn.failure(d))
 		}
-	}
-}
-
-// slept tells that the machine was suspended, which the clocks do not count.
-func (d *driver) slept() {
-	if gap := d.asleep.Since(); gap > 0 {
-		d.em.Emit(wire.EventSuspended, &wire.Notice{Message: fmt.Sprintf("the machine was suspended for %s", gap.Round(time.Second))}, nil)
 	}
 }
 

@@ -14,8 +14,7 @@ type halt struct {
 	sent    bool // and the server was told; once, unless it could not do it yet
 	early   bool // it was told before it had said that the turn runs
 	granted bool // the server does it
-	letters []*session.Letter
-	end     *session.Ending // of the run, where no text waits to start the next turn
+	session.Halt
 }
 
 // interrupt asks the server, once, to end the turn. A turn that has no id yet, or that
@@ -40,7 +39,7 @@ func (d *driver) interruptAnswered(t *turn, err error) {
 	switch {
 	case err == nil:
 		t.halt.granted = true
-		t.halt.accept(d)
+		t.halt.Accept(d.inbox, d.turn.id)
 	case !t.active: // it has ended by itself
 	case found != "" && t.target == "":
 		t.target, t.halt.sent = found, false
@@ -51,7 +50,7 @@ func (d *driver) interruptAnswered(t *turn, err error) {
 			d.interrupt()
 		}
 	default:
-		t.halt.refuse(d, err.Error())
+		t.halt.Refuse(d.inbox, err.Error())
 	}
 }
 
@@ -71,36 +70,12 @@ func (d *driver) Interrupt(l *session.Letter) {
 		return
 	}
 	h := &d.turn.halt
-	h.letters, h.end = append(h.letters, l), l.Ending()
-	d.inbox.Sent(l)
+	h.Add(d.inbox, l)
 	d.interrupt()
 	if h.granted {
-		h.accept(d)
+		h.Accept(d.inbox, d.turn.id)
 	}
 }
 
 // Stop implements session.Steered.
 func (d *driver) Stop(end *session.Ending) { d.fail(end) }
-
-func (h *halt) accept(d *driver) {
-	for _, l := range h.letters {
-		d.inbox.Accepted(l, d.turn.id)
-	}
-	h.letters = nil
-}
-
-func (h *halt) refuse(d *driver, reason string) {
-	for _, l := range h.letters {
-		d.inbox.Refused(l, reason)
-	}
-	h.letters, h.end = nil, nil
-}
-
-// ended settles the requests at the end of the turn, whose answer may come later.
-func (h *halt) ended(d *driver, interrupted bool) {
-	if interrupted {
-		h.accept(d)
-		return
-	}
-	h.refuse(d, "the turn ended by itself")
-}

@@ -3,16 +3,12 @@ package codex
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
+	"ostoolkit/internal/session"
 	"ostoolkit/internal/wire"
 )
-
-// maxOutput bounds in bytes what an event tells of a command's output; the whole is
-// the agent's business.
-const maxOutput = 16 << 10
 
 func (d *driver) itemStarted(item gjson.Result, raw string) {
 	switch item.Get("type").Str {
@@ -60,20 +56,8 @@ func command(item gjson.Result) *wire.Command {
 		Cwd:      text(item.Get("cwd")),
 		ExitCode: number(item.Get("exitCode")),
 		Status:   text(item.Get("status")),
-		Output:   bounded(item.Get("aggregatedOutput").String()),
+		Output:   session.Bounded(item.Get("aggregatedOutput").String()),
 	}
-}
-
-// bounded keeps the end of a long output, where its result stands.
-func bounded(output string) wire.Text {
-	if len(output) <= maxOutput {
-		return wire.Text(output)
-	}
-	tail := output[len(output)-maxOutput:]
-	for len(tail) > 0 && !utf8.RuneStart(tail[0]) {
-		tail = tail[1:]
-	}
-	return wire.Text(fmt.Sprintf("[%d bytes left out]\n%s", len(output)-len(tail), tail))
 }
 
 func fileChange(item gjson.Result) *wire.FileChange {

@@ -84,7 +84,7 @@ func (d *driver) delta(f *frame, p gjson.Result) {
 	case f.method == "item/agentMessage/delta":
 		d.em.EmitPiece(wire.EventMessageDelta, &wire.Item{Item: text(p.Get("itemId")), Text: p.Get("delta").Str}, []byte(f.raw))
 	case f.method == "item/commandExecution/outputDelta":
-		d.em.EmitPiece(wire.EventCommandOutput, &wire.Command{Item: text(p.Get("itemId")), Output: bounded(p.Get("delta").Str)}, []byte(f.raw))
+		d.em.EmitPiece(wire.EventCommandOutput, &wire.Command{Item: text(p.Get("itemId")), Output: session.Bounded(p.Get("delta").Str)}, []byte(f.raw))
 	default:
 		d.pass(f.method, p, f.raw)
 	}

@@ -170,7 +170,7 @@ func (d *driver) turnEnded(p gjson.Result, raw string) {
 	}, []byte(raw))
 	d.em.Turn("")
 	d.inbox.End()
-	d.turn.halt.ended(d, d.turn.status == "interrupted")
+	d.turn.halt.Ended(d.inbox, d.turn.id, d.turn.status == "interrupted")
 	d.withdrawAsks()
 }
 
@@ -211,7 +211,7 @@ func (d *driver) judge() error {
 	case "failed":
 		return d.turn.failure(d)
 	case "interrupted":
-		if end := d.turn.halt.end; end != nil {
+		if end := d.turn.halt.End; end != nil {
 			if d.queued = d.inbox.Next(); d.queued != nil {
 				return nil
 			}

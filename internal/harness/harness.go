@@ -210,3 +210,10 @@ func isTerminal(stream any) bool {
 	f, ok := stream.(interface{ Fd() uintptr })
 	return ok && term.IsTerminal(int(f.Fd()))
 }
+
+// Sweep ends what a session has left behind.
+func (c *Command) Sweep(ctx context.Context) {
+	if _, err := proc.KillDescendants(ctx); err != nil {
+		c.Env.Warnf("end what the session left: %v", err)
+	}
+}

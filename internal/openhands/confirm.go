@@ -136,7 +136,7 @@ func (d *driver) Decide(id string, r mailbox.Request) error {
 	case mailbox.Decline:
 		d.answerAsked(false, cmp.Or(r.Text, "declined"), declined, true)
 	case mailbox.Cancel:
-		d.turn.halt.end = (&session.Letter{Request: r}).Ending()
+		d.turn.halt.End = (&session.Letter{Request: r}).Ending()
 		d.turn.halt.wanted = true
 		d.answerAsked(false, "cancelled", cancelled, false)
 	default:

@@ -3,7 +3,6 @@ package openhands
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -164,9 +163,7 @@ func (d *driver) fail(end *session.Ending) {
 
 // tick advances the clocks.
 func (d *driver) tick(now time.Time) {
-	if gap := d.asleep.Since(); gap > 0 {
-		d.em.Emit(wire.EventSuspended, &wire.Notice{Message: fmt.Sprintf("the machine was suspended for %s", gap.Round(time.Second))}, nil)
-	}
+	d.asleep.Tell(d.em)
 	if d.inbox.Asking() {
 		d.clocks.Progress()
 	}

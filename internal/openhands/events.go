@@ -2,19 +2,13 @@ package openhands
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
 	"ostoolkit/internal/session"
 	"ostoolkit/internal/wire"
 )
-
-// maxOutput bounds in bytes what an event tells of a command's output; the whole is
-// the agent's business.
-const maxOutput = 16 << 10
 
 // call is an action that is under way.
 type call struct {
@@ -166,7 +160,7 @@ func (d *driver) completed(e gjson.Result, status string, success bool, output s
 func commandResult(c *call, o gjson.Result, status, output string) *wire.Command {
 	m := &wire.Command{
 		Item: c.item, Command: wire.Text(c.command), Cwd: text(o.Get("metadata.working_dir")),
-		ExitCode: number(o.Get("exit_code")), Status: wire.Text(status), Output: bounded(output),
+		ExitCode: number(o.Get("exit_code")), Status: wire.Text(status), Output: session.Bounded(output),
 	}
 	if m.ExitCode != nil && *m.ExitCode < 0 { // the server does not wait for it any more
 		m.ExitCode, m.Status = nil, "running"
@@ -269,18 +263,6 @@ func contentText(parts gjson.Result) string {
 		}
 	}
 	return strings.Join(texts, "\n")
-}
-
-// bounded keeps the end of a long output, where its result stands.
-func bounded(output string) wire.Text {
-	if len(output) <= maxOutput {
-		return wire.Text(output)
-	}
-	tail := output[len(output)-maxOutput:]
-	for len(tail) > 0 && !utf8.RuneStart(tail[0]) {
-		tail = tail[1:]
-	}
-	return wire.Text(fmt.Sprintf("[%d bytes left out]\n%s", len(output)-len(tail), tail))
 }
 
 // number returns a number of the peer, nil if it did not give one.

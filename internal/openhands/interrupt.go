@@ -14,8 +14,7 @@ type halt struct {
 	sent    bool // and the server was told
 	granted bool // the server does it
 	failed  bool // it could not be told
-	letters []*session.Letter
-	end     *session.Ending // of the run, where no text waits to start the next turn
+	session.Halt
 }
 
 // interrupt asks the server, once, to end the turn. What waits for leave is declined
@@ -29,7 +28,7 @@ func (d *driver) interrupt() {
 	t.halt.sent, t.halt.failed = true, false
 	if d.asked != nil {
 		t.halt.granted = true
-		t.halt.accept(d)
+		t.halt.Accept(d.inbox, d.turn.id)
 		d.answerAsked(false, "the turn is being ended", declined, false)
 		return
 	}
@@ -47,11 +46,11 @@ func (d *driver) interrupt() {
 func (d *driver) interrupted(t *turn, err error) {
 	switch {
 	case err != nil && t.active:
-		t.halt.refuse(d, err.Error())
+		t.halt.Refuse(d.inbox, err.Error())
 		t.halt.sent, t.halt.failed = false, true
 	case err == nil:
 		t.halt.granted = true
-		t.halt.accept(d)
+		t.halt.Accept(d.inbox, d.turn.id)
 		if t.active && t.check == 0 {
 			t.check = d.clocks.Elapsed() + session.Tick
 		}
@@ -65,36 +64,12 @@ func (d *driver) Interrupt(l *session.Letter) {
 		return
 	}
 	h := &d.turn.halt
-	h.letters, h.end = append(h.letters, l), l.Ending()
-	d.inbox.Sent(l)
+	h.Add(d.inbox, l)
 	d.interrupt()
 	if h.granted {
-		h.accept(d)
+		h.Accept(d.inbox, d.turn.id)
 	}
 }
 
 // Stop implements session.Steered.
 func (d *driver) Stop(end *session.Ending) { d.fail(end) }
-
-func (h *halt) accept(d *driver) {
-	for _, l := range h.letters {
-		d.inbox.Accepted(l, d.turn.id)
-	}
-	h.letters = nil
-}
-
-func (h *halt) refuse(d *driver, reason string) {
-	for _, l := range h.letters {
-		d.inbox.Refused(l, reason)
-	}
-	h.letters, h.end = nil, nil
-}
-
-// ended settles the requests at the end of the turn, whose answer may come later.
-func (h *halt) ended(d *driver, interrupted bool) {
-	if interrupted {
-		h.accept(d)
-		return
-	}
-	h.refuse(d, "the turn ended by itself")
-}

@@ -106,18 +106,7 @@ func Run(ctx context.Context, cfg Config) (*wire.Outcome, error) {
 
 // DryRun says what a session would do and makes nothing.
 func DryRun(cfg Config) (*wire.Outcome, error) {
-	now := cfg.Now()
-	cfg.Emitter.Emit(wire.EventSessionPlanned, cfg.planned(), nil)
-	out, err := cfg.Place.Outcome(session.Result{
-		End:     &session.Ending{Outcome: wire.Succeeded, FinishedBy: "dry_run"},
-		Model:   wire.Model{Requested: wire.Text(cfg.Agent.Model)},
-		Started: now,
-		Ended:   now,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return out, cfg.Emitter.Outcome(out)
+	return session.DryRun(cfg.Place, cfg.Emitter, cfg.planned(), cfg.Now())
 }
 
 func (c *Config) planned() *wire.Session {

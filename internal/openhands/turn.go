@@ -278,7 +278,7 @@ func (d *driver) turnEnded(word string) {
 	}, nil)
 	d.em.Turn("")
 	d.inbox.End()
-	t.halt.ended(d, word == execPaused)
+	t.halt.Ended(d.inbox, d.turn.id, word == execPaused)
 	d.withdraw()
 }
 
@@ -296,11 +296,11 @@ func (d *driver) judge() error {
 		return &session.Ending{Outcome: wire.Stalled, Category: wire.Stalled, Message: "agent-server finds that the agent goes round in circles"}
 	case t.status == execError:
 		return d.failure(t.problem)
-	case t.status == execPaused && t.halt.end != nil:
+	case t.status == execPaused && t.halt.End != nil:
 		if d.queued = d.inbox.Next(); d.queued != nil {
 			return nil
 		}
-		return t.halt.end
+		return t.halt.End
 	case t.status == execPaused:
 		return session.Failf(wire.CauseProvider, "somebody else paused the conversation")
 	}

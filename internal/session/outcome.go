@@ -67,3 +67,18 @@ func head(text string, n int) string {
 	}
 	return text[:n]
 }
+
+// DryRun prints what a session would do, and the outcome of one that did nothing.
+func DryRun(place Place, em *Emitter, planned *wire.Session, now time.Time) (*wire.Outcome, error) {
+	em.Emit(wire.EventSessionPlanned, planned, nil)
+	out, err := place.Outcome(Result{
+		End:     &Ending{Outcome: wire.Succeeded, FinishedBy: "dry_run"},
+		Model:   wire.Model{Requested: planned.Model},
+		Started: now,
+		Ended:   now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, em.Outcome(out)
+}

@@ -1,6 +1,11 @@
 package session
 
-import "time"
+import (
+	"fmt"
+	"time"
+
+	"ostoolkit/internal/wire"
+)
 
 // leastSuspend is the shortest suspend that is told: less is the noise of clocks.
 const leastSuspend = time.Second
@@ -32,4 +37,11 @@ func (s *Suspension) Since() time.Duration {
 	}
 	s.told = total
 	return gap
+}
+
+// Tell prints that the machine was suspended, if it was since the last call.
+func (s *Suspension) Tell(em *Emitter) {
+	if gap := s.Since(); gap > 0 {
+		em.Emit(wire.EventSuspended, &wire.Notice{Message: fmt.Sprintf("the machine was suspended for %s", gap.Round(time.Second))}, nil)
+	}
 }

@@ -10,7 +10,6 @@ import (
 	"ostoolkit/internal/cli"
 	"ostoolkit/internal/codex"
 	"ostoolkit/internal/harness"
-	"ostoolkit/internal/proc"
 	"ostoolkit/internal/session"
 	"ostoolkit/internal/state"
 	"ostoolkit/internal/toolbox"
@@ -77,11 +76,7 @@ func (d driver) config(c *harness.Command, j *harness.Job) (codex.Config, *sessi
 		Hurry:        c.Env.Hurry(),
 		Trace:        j.Trace,
 		Warn:         c.Env.Warnf,
-		Sweep: func(ctx context.Context) {
-			if _, err := proc.KillDescendants(ctx); err != nil {
-				c.Env.Warnf("end what the session left: %v", err)
-			}
-		},
+		Sweep:        c.Sweep,
 	}, nil
 }
 

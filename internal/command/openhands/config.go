@@ -11,7 +11,6 @@ import (
 
 	"ostoolkit/internal/harness"
 	"ostoolkit/internal/openhands"
-	"ostoolkit/internal/proc"
 	"ostoolkit/internal/session"
 	"ostoolkit/internal/state"
 	"ostoolkit/internal/wire"
@@ -97,11 +96,7 @@ func (d driver) config(c *harness.Command, j *harness.Job) (openhands.Config, *s
 		Hurry:        c.Env.Hurry(),
 		Trace:        j.Trace,
 		Warn:         c.Env.Warnf,
-		Sweep: func(ctx context.Context) {
-			if _, err := proc.KillDescendants(ctx); err != nil {
-				c.Env.Warnf("end what the session left: %v", err)
-			}
-		},
+		Sweep:        c.Sweep,
 	}, nil
 }
 
