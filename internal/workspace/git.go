@@ -3,15 +3,16 @@ package workspace
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"ostoolkit/internal/proc"
@@ -229,41 +230,22 @@ func (g *gitLook) each(ctx context.Context, do func(entry []byte) (more bool, er
 
 // git runs one git command to its end and returns its output. Any status but 0 is an
 // error with git's last words.
-func (g *gitLook) git(ctx context.Context, args ...string) (out *os.File, err error) {
-	out, err = os.Create(filepath.Join(g.dir, "out"))
+func (g *gitLook) git(ctx context.Context, args ...string) (*os.File, error) {
+	r, err := proc.Ask(ctx, proc.Spec{Argv: append(gitArgv(), args...), Dir: g.tree, Env: g.env()}, nil)
 	if err != nil {
-		return nil, fmt.Errorf("run git: %w", err)
-	}
-	errs, err := os.Create(filepath.Join(g.dir, "err"))
-	if err == nil {
-		defer func() { _ = errs.Close() }() // only a message is read from it
-		err = g.wait(ctx, out, errs, args)
-	}
-	if err == nil {
-		_, err = out.Seek(0, 0)
-	}
-	if err != nil {
-		_ = out.Close() // it is not looked at
 		return nil, fmt.Errorf("git %s: %w", args[0], err)
 	}
-	return out, nil
-}
-
-func (g *gitLook) wait(ctx context.Context, out, errs *os.File, args []string) error {
-	child, err := proc.Start(proc.Spec{Argv: append(gitArgv(), args...), Dir: g.tree, Env: g.env(), Stdout: out, Stderr: errs})
+	defer func() { _ = r.Err.Close() }() // only a message is read from it
+	if !r.Exit.Success() {
+		err = errors.New(lastWords(r.Err, r.Exit.String()))
+	} else {
+		_, err = r.Out.Seek(0, io.SeekStart)
+	}
 	if err != nil {
-		return err
+		_ = r.Out.Close() // it is not looked at
+		return nil, fmt.Errorf("git %s: %w", args[0], err)
 	}
-	select {
-	case <-child.Done():
-	case <-ctx.Done():
-		child.Stop(nil, child.Send(syscall.SIGKILL, hookDeath))
-		return context.Cause(ctx)
-	}
-	if exit := child.Exit(); !exit.Success() {
-		return errors.New(lastWords(errs, exit.String()))
-	}
-	return nil
+	return r.Out, nil
 }
 
 // gitArgv is git with every setting that starts a program, or that believes what an
@@ -306,11 +288,6 @@ func gitQuote(path string) string {
 
 // lastWords is the last line of what git said on stderr, or instead.
 func lastWords(errs *os.File, instead string) string {
-	text := make([]byte, 4<<10)
-	n, _ := errs.ReadAt(text, 0) // what can be read is good enough for a message
-	lines := strings.Split(strings.TrimSpace(string(text[:n])), "\n")
-	if last := lines[len(lines)-1]; last != "" {
-		return strings.ToValidUTF8(last, "\ufffd")
-	}
-	return instead
+	lines := strings.Split(strings.TrimSpace(proc.Tail(errs, 4<<10)), "\n")
+	return cmp.Or(lines[len(lines)-1], instead)
 }

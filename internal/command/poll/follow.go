@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/fnv"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -30,8 +31,9 @@ type follower struct {
 	known map[string]uint64 // by id: a hash of the record that was printed
 	spent spending
 	waits *backoff.ExponentialBackOff
-	told  string // the trouble that was told last; "" if there is none
-	good  bool   // there was a whole list
+	told  string                   // the trouble that was told last; "" if there is none
+	odd   map[tracker.Problem]bool // entries that the last look could not read to the letter
+	good  bool                     // there was a whole list
 }
 
 func newFollower(p *lister) *follower {
@@ -139,7 +141,7 @@ func lasting(err error) bool {
 
 // printChanges prints what the last look did not show as it is now.
 func (f *follower) printChanges(ctx context.Context, page *tracker.Page) error {
-	f.note(page)
+	f.tellOdd(page)
 	tracker.Sort(page.Issues)
 	shown := map[string]bool{}
 	for _, issue := range page.Issues {
@@ -158,6 +160,18 @@ func (f *follower) printChanges(ctx context.Context, page *tracker.Page) error {
 		}
 	}
 	return f.printLeft(ctx, left)
+}
+
+// tellOdd tells of entries that could not be read to the letter, each once for as long as
+// it stays like that.
+func (f *follower) tellOdd(page *tracker.Page) {
+	odd := map[tracker.Problem]bool{}
+	for _, p := range slices.Concat(page.Warnings, page.Problems) {
+		if odd[p] = true; !f.odd[p] {
+			f.env.Warnf("%v", p)
+		}
+	}
+	f.odd = odd
 }
 
 func (f *follower) printChanged(issue *wire.Issue) error {

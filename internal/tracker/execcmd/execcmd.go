@@ -12,7 +12,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/shlex"
 
@@ -49,7 +48,6 @@ type Program struct {
 	secrets []string // values that no message may show
 	rules   tracker.Rules
 	trusted []string
-	now     func() time.Time
 }
 
 // Open returns the program that the configuration names. It reads
@@ -73,7 +71,7 @@ func Open(c tracker.Config) (*Program, error) {
 	}
 	return &Program{
 		argv: argv, dir: c.Dir, environ: proc.Environ(c.Environ, nil, env), secrets: long(env),
-		rules: c.Rules, trusted: c.TrustedAuthors, now: c.Now,
+		rules: c.Rules, trusted: c.TrustedAuthors,
 	}, nil
 }
 
