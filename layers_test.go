@@ -31,7 +31,7 @@ var layers = [][]string{
 	{"internal/wire"},
 	{"internal/state", "internal/watch", "internal/proc"},
 	{"internal/workflow", "internal/mailbox", "internal/tracker", "internal/approval", "internal/budget", "internal/toolbox",
-		"internal/codex/schema"},
+		"internal/codex/schema", "internal/openhands/spawn"},
 	{"internal/tracker/remote", "internal/tracker/trackertest"},
 	{"internal/workspace", "internal/schedule", "internal/session", "internal/tracker/folder", "internal/tracker/linear",
 		"internal/tracker/github", "internal/tracker/gitlab", "internal/tracker/jira", "internal/tracker/asana",

@@ -123,7 +123,7 @@ func (d *driver) connect() error {
 		return err
 	}
 	d.client = c
-	return d.awaitReady()
+	return nil
 }
 
 // step waits for the next thing that happens, at the latest the next tick, and deals
@@ -137,8 +137,6 @@ func (d *driver) step() error {
 		d.inbox.Deliver()
 	case job := <-d.jobs:
 		job()
-	case <-d.server.exited():
-		d.serverEnded()
 	case now := <-d.ticker.C:
 		d.tick(now)
 	case <-d.stop:
@@ -174,6 +172,7 @@ func (d *driver) tick(now time.Time) {
 		}
 		d.fail(end)
 	}
+	d.watchServer()
 	step := d.clocks.Step()
 	d.inbox.Tick(step)
 	d.watch(step)

@@ -125,7 +125,7 @@ func (d *driver) reached() {
 // reachLimit is how long the server may be away.
 func (d *driver) reachLimit() time.Duration {
 	if d.server != nil {
-		return reachLimit + readyLimit // it is being started again
+		return reachLimit + ReadyLimit // it is being started again
 	}
 	return reachLimit
 }

@@ -168,7 +168,7 @@ func (d *driver) opened(id, event, reason string) error {
 	now := wire.At(d.cfg.Now())
 	d.conv.SessionID, d.conv.Status, d.conv.AttachedAt = wire.Text(id), session.StatusActive, now
 	d.conv.Route = d.cfg.Route
-	if d.server == nil { // else the address is another the next time
+	if d.server == nil { // else it is another the next time
 		d.conv.ServerURL = wire.Text(d.cfg.Server.URL)
 	}
 	if err := d.saveConversation(); err != nil {

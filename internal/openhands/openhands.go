@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ostoolkit/internal/approval"
+	"ostoolkit/internal/openhands/spawn"
 	"ostoolkit/internal/session"
 	"ostoolkit/internal/watch"
 	"ostoolkit/internal/wire"
@@ -66,16 +67,14 @@ type Config struct {
 	Hurry <-chan struct{}      // closed: stop now
 	Trace io.Writer            // nil: no trace of requests and frames
 	Warn  func(format string, args ...any)
-	// Sweep ends what outlived a server of our own; nil does nothing.
-	Sweep func(context.Context)
 }
 
 // Server says where the agent-server is. Its key never reaches a disk.
 type Server struct {
 	URL string // http or https, with a path or without; "" with Spawn
 	Key string // "": none is needed
-	// Spawn starts a server of our own; nil: URL is somebody else's.
-	Spawn *Spawn
+	// Spawn starts a server of our own, or joins it; nil: URL is somebody else's.
+	Spawn *spawn.Config
 }
 
 // Agent is how a conversation is made. Empty members are left to the server.

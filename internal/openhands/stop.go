@@ -2,15 +2,11 @@ package openhands
 
 import (
 	"errors"
-	"syscall"
 	"time"
 
 	"ostoolkit/internal/session"
 	"ostoolkit/internal/wire"
 )
-
-// killWait bounds the wait for processes to be gone after SIGKILL.
-const killWait = 500 * time.Millisecond
 
 // shutdown ends the turn, then the requests and the socket, then the server where that
 // is ours. All of it takes at most the grace and two seconds.
@@ -49,19 +45,8 @@ func (d *driver) quietTurn(limit time.Duration) {
 	}
 }
 
-// stopServer ends a server of our own, then what it has left. While it makes a call of a
-// tool it takes half a minute to end, so the turn was interrupted before.
-func (d *driver) stopServer() {
-	if d.server == nil || d.server.child == nil {
-		return
-	}
-	d.server.child.Stop(d.cfg.Hurry, d.server.child.Send(syscall.SIGTERM, d.cfg.Grace/2), d.server.child.Send(syscall.SIGKILL, killWait))
-	d.sweep()
-}
-
 // conclude writes down how the session ended.
 func (d *driver) conclude(end *session.Ending) (*wire.Outcome, error) {
-	d.agent.Exit = d.server.exit()
 	d.closeConversation(end)
 	undelivered := d.inbox.Close(!d.turn.active)
 	r := session.Result{

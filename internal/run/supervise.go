@@ -47,7 +47,7 @@ func (l *Life) Supervise(ctx context.Context, h Harness) (*wire.Outcome, error) 
 	sweep, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepLimit)
 	defer cancel()
 	// The harness ended first; what it left behind goes before its log is judged.
-	_, killErr := proc.KillDescendants(sweep)
+	_, killErr := proc.KillDescendants(sweep, keepers(l.dir().Root())...)
 	_, sweepErr := Sweep(ctx, l.dir(), "")
 	if err := errors.Join(saveErr, killErr, sweepErr); err != nil {
 		return nil, err
@@ -58,6 +58,18 @@ func (l *Life) Supervise(ctx context.Context, h Harness) (*wire.Outcome, error) 
 		return nil, fmt.Errorf("end harness: process %d is still there %v after it was killed", child.Pid(), sweepLimit)
 	}
 	return l.judge(child.Exit(), stopped)
+}
+
+// keepers are those who look after what other runs of the state root use too: a harness
+// may have started one, which ends with the last of these runs.
+func keepers(root state.Root) []int {
+	var pids []int
+	for _, k := range root.Keepers() {
+		if proc.Alive(k.PID, k.PIDStart) {
+			pids = append(pids, k.PID)
+		}
+	}
+	return pids
 }
 
 func (l *Life) start(h Harness) (*proc.Child, error) {

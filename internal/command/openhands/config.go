@@ -4,15 +4,17 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/google/shlex"
 
 	"ostoolkit/internal/harness"
 	"ostoolkit/internal/openhands"
+	"ostoolkit/internal/openhands/spawn"
 	"ostoolkit/internal/session"
-	"ostoolkit/internal/state"
 	"ostoolkit/internal/wire"
 )
 
@@ -96,7 +98,6 @@ func (d driver) config(c *harness.Command, j *harness.Job) (openhands.Config, *s
 		Hurry:        c.Env.Hurry(),
 		Trace:        j.Trace,
 		Warn:         c.Env.Warnf,
-		Sweep:        c.Sweep,
 	}, nil
 }
 
@@ -156,14 +157,27 @@ func (d driver) agent(c *harness.Command, s *settings, ws *wire.Workspace) openh
 	return a
 }
 
-// spawn says how a server is started. A command of the workflow is found beside its file.
-func (d driver) spawn(c *harness.Command, place session.Place, argv []string) *openhands.Spawn {
+// spawn says how a server is started, which all sessions of the state root share. A
+// command of the workflow is found beside its file.
+func (d driver) spawn(c *harness.Command, place session.Place, argv []string) *spawn.Config {
 	dir := c.Env.Dir
 	if d.options.spawn == "" {
 		dir = c.Workflow.Dir
 	}
-	return &openhands.Spawn{
-		Argv: argv, Dir: dir, Env: c.AgentEnv(place),
-		Home: filepath.Join(string(place.State), "openhands"), Temp: state.TempDir(place.RunID),
+	if strings.ContainsRune(argv[0], filepath.Separator) && !filepath.IsAbs(argv[0]) {
+		argv[0] = filepath.Join(dir, argv[0])
 	}
+	return &spawn.Config{
+		Dir: place.State.Root().Shared(spawn.Name), Keeper: keeper(), Command: argv, Env: c.AgentEnv(place),
+		Limit: openhands.ReadyLimit, Rand: c.Env.Rand,
+	}
+}
+
+// keeper is the command line of the server's keeper: ourselves, or, where we run as a
+// part of another program, the one of our name on PATH.
+func keeper() []string {
+	if self, err := os.Executable(); err == nil && filepath.Base(self) == usage.Name {
+		return []string{self, keepVerb}
+	}
+	return []string{usage.Name, keepVerb}
 }

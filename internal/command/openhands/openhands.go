@@ -27,6 +27,8 @@ func start(ctx context.Context, env *cli.Env) error {
 		return harness.Send(ctx, env, usage.Name, args)
 	case "check":
 		return check(ctx, env, args)
+	case keepVerb:
+		return keep(ctx, env, args)
 	}
 	o, err := parse(env.Args)
 	if err != nil {

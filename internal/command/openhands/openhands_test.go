@@ -24,6 +24,9 @@ func TestHelp(t *testing.T) {
 		"os-openhands-check": func() error {
 			return check(t.Context(), &cli.Env{Dir: t.TempDir()}, []string{"--help"})
 		},
+		"os-openhands-keep": func() error {
+			return keep(t.Context(), &cli.Env{Dir: t.TempDir()}, []string{"--help"})
+		},
 		"os-openhands-send": func() error {
 			return harness.Send(t.Context(), &cli.Env{Dir: t.TempDir()}, usage.Name, []string{"--help"})
 		},
@@ -171,5 +174,13 @@ func TestAgentPrefersFlags(t *testing.T) {
 	}
 	if got := d.Secrets(c); !reflect.DeepEqual(got, []string{"session", "provider"}) {
 		t.Errorf("secrets %q", got)
+	}
+}
+
+func TestKeepRefuses(t *testing.T) {
+	for _, args := range [][]string{{}, {"dir"}, {"--nonsense", "dir", "--", "cmd"}} {
+		if err := keep(t.Context(), &cli.Env{Dir: t.TempDir()}, args); cli.Status(err) != cli.StatusUsage {
+			t.Errorf("keep %q: %v, want a usage error", args, err)
+		}
 	}
 }

@@ -77,7 +77,7 @@ func parse(args []string) (*options, error) {
 // addServer adds the flags that check has too.
 func (o *options) addServer(fs *pflag.FlagSet) {
 	fs.StringVar(&o.server, "server", "", "the `URL` of the agent-server: http on this machine, https and a key elsewhere (default http://127.0.0.1:8000)")
-	fs.StringVar(&o.spawn, "spawn", "", "start an agent-server of our own with `CMD` and end it with the session")
+	fs.StringVar(&o.spawn, "spawn", "", "start an agent-server of our own with `CMD`, or join the one of another session; the last one out ends it")
 	fs.StringVar(&o.apiKeyEnv, "api-key-env", "", "the `VARIABLE` with the session key of the agent-server")
 }
 

@@ -1,0 +1,380 @@
+package spawn
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"ostoolkit/internal/cli"
+	"ostoolkit/internal/proc"
+	"ostoolkit/internal/state"
+)
+
+// roleName makes a copy of the test binary play a part. It is none of the variables
+// that a server does not get.
+const roleName = "SPAWN_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(roleName) {
+	case "":
+		goleak.VerifyTestMain(m)
+	default:
+		os.Exit(play())
+	}
+}
+
+// play is the keeper, or the server that it starts, by its arguments.
+func play() int {
+	if len(os.Args) > 1 && os.Args[1] == "keep" {
+		return cli.Main("keep", cli.System(), func(ctx context.Context, env *cli.Env) error {
+			return Keep(ctx, Keeping{Dir: env.Args[1], Command: env.Args[3:], Env: env.Environ, Hurry: env.Hurry()})
+		})
+	}
+	return cli.Main("server", cli.System(), serve)
+}
+
+// serve is a server that answers what Open asks, and starts a process that leaves it as
+// tmux does. Its first argument says how it is ill.
+func serve(ctx context.Context, env *cli.Env) error {
+	mode := env.Args[0]
+	if mode == "dies" {
+		return errors.New("no such library")
+	}
+	if mode == "stubborn" {
+		signal.Ignore(syscall.SIGTERM)
+	}
+	if err := os.WriteFile(filepath.Join(env.Getenv("TMPDIR"), "started"), []byte(strings.Join(env.Environ, "\n")), 0o600); err != nil {
+		return err
+	}
+	if err := os.WriteFile(env.Getenv("OH_PERSISTENCE_DIR")+".server", []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+		return err
+	}
+	child, err := os.StartProcess("/bin/sh", []string{"sh", "-c", "setsid sleep 300 & echo $! >\"$OH_PERSISTENCE_DIR.pid\""},
+		&os.ProcAttr{Env: env.Environ})
+	if err != nil {
+		return err
+	}
+	if _, err := child.Wait(); err != nil {
+		return err
+	}
+	if mode == "mute" {
+		<-ctx.Done()
+		return nil
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/ready", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("/server_info", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"version":"1.2.3"}`)) })
+	mux.HandleFunc("/api/conversations/count", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Session-API-Key") != env.Getenv("OH_SESSION_API_KEYS_0") || mode == "foreign" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	})
+	l, err := net.Listen("tcp", net.JoinHostPort(env.Args[2], env.Args[4]))
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: mux}
+	stop := context.AfterFunc(ctx, func() {
+		if mode != "stubborn" {
+			_ = server.Close()
+		}
+	})
+	defer stop()
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+func testConfig(t *testing.T, mode string) Config {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "shared")
+	c := Config{
+		Dir: dir, Keeper: []string{self, "keep"}, Command: []string{self, mode}, Limit: 20 * time.Second, Rand: rand.Reader,
+		Env: append(os.Environ(), roleName+"=1", "OH_SECRET_KEY=theirs", "OPENAI_API_KEY=theirs", "OS_RUN_ID=r", "OS_STATE_DIR=/s", "PLAIN=plain"),
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := c.sweep(ctx); err != nil {
+			t.Error(err)
+		}
+		_ = os.RemoveAll(state.TempDir("agent-server of " + dir)) // what a kill leaves
+	})
+	return c
+}
+
+func open(t *testing.T, c Config) *Server {
+	t.Helper()
+	s, err := Open(t.Context(), c)
+	if err != nil {
+		log, _ := os.ReadFile(LogFile(c.Dir))
+		t.Fatalf("%v\n%s", err, log)
+	}
+	return s
+}
+
+// answers tells whether the server is there and takes the session's key.
+func (s *Server) answers(t *testing.T) bool {
+	t.Helper()
+	client := &http.Client{Timeout: probeLimit, Transport: &http.Transport{DisableKeepAlives: true}}
+	status, _, err := get(t.Context(), client, s.URL+"/api/conversations/count", s.Key)
+	return err == nil && status == http.StatusOK
+}
+
+func closeIt(t *testing.T, s *Server) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// daemon is the pid of what the server has started and what has left it.
+func daemon(t *testing.T, c Config) int { return pidIn(t, c, "persistence.pid") }
+
+func pidIn(t *testing.T, c Config, name string) int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(c.Dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// gone tells whether no process with that pid runs. One that is dead and that nobody
+// has waited for, as the first process of a container may leave it, does not.
+func gone(pid int) bool {
+	stat, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || strings.Contains(string(stat), ") Z ")
+}
+
+func TestOneServerForAll(t *testing.T) {
+	c := testConfig(t, "well")
+	a := open(t, c)
+	if a.Version != "1.2.3" || !a.answers(t) || a.Gone() {
+		t.Fatalf("the server is %+v", a)
+	}
+	b := open(t, c)
+	if b.URL != a.URL || b.Key != a.Key || b.Keeper() != a.Keeper() {
+		t.Errorf("the second session has %q of keeper %d, the first one %q of %d", b.URL, b.Keeper(), a.URL, a.Keeper())
+	}
+	tmux := daemon(t, c)
+	closeIt(t, a)
+	if !b.answers(t) {
+		t.Error("the first one out has ended the server of the second")
+	}
+	closeIt(t, b)
+	if b.answers(t) || !gone(tmux) || !b.Gone() {
+		t.Error("the last one out has left something")
+	}
+	if _, err := os.Stat(state.TempDir("agent-server of " + c.Dir)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its TMPDIR is left: %v", err)
+	}
+	again := open(t, c)
+	if again.Key != a.Key {
+		t.Error("a new server has another key, and cannot read what the first one wrote")
+	}
+	closeIt(t, again)
+}
+
+func TestServersOwnWorld(t *testing.T) {
+	c := testConfig(t, "well")
+	s := open(t, c)
+	defer closeIt(t, s)
+	text, err := os.ReadFile(filepath.Join(state.TempDir("agent-server of "+c.Dir), "started"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := &cli.Env{Environ: strings.Split(string(text), "\n")}
+	secret, err := readSecret(c.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"OH_SECRET_KEY": secret, "OPENAI_API_KEY": "", "OS_RUN_ID": "", "OS_STATE_DIR": "", "PLAIN": "plain", "TZ": "UTC",
+		"HOME": filepath.Join(c.Dir, "home"), "OH_CONVERSATIONS_PATH": filepath.Join(c.Dir, "conversations"), mark: c.Dir,
+	} {
+		if got := env.Getenv(name); got != want {
+			t.Errorf("the server has %s=%q, want %q", name, got, want)
+		}
+	}
+	fi, err := os.Stat(secretFile(c.Dir))
+	if err != nil || fi.Mode().Perm() != 0o600 {
+		t.Errorf("the secret key: %v, %v", fi.Mode(), err)
+	}
+	for _, file := range []string{state.KeeperFile(c.Dir), LogFile(c.Dir)} {
+		if text, err := os.ReadFile(file); err != nil || strings.Contains(string(text), secret) || strings.Contains(string(text), s.Key) {
+			t.Errorf("%s tells a key: %v", file, err)
+		}
+	}
+}
+
+// A killed server is started again on demand, a killed keeper's server is ended first.
+func TestAgain(t *testing.T) {
+	for _, who := range []string{"server", "keeper"} {
+		t.Run(who, func(t *testing.T) {
+			c := testConfig(t, "well")
+			s := open(t, c)
+			defer closeIt(t, s)
+			key, old, tmux := s.Key, s.URL, daemon(t, c)
+			keeper := proc.Process{Pid: s.keeper.PID, Started: s.keeper.PIDStart}
+			victim := keeper.Pid
+			if who == "server" {
+				victim = pidIn(t, c, "persistence.server")
+			}
+			if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			if err := proc.Await(t.Context(), keeper); err != nil {
+				t.Fatal(err)
+			}
+			if !s.Gone() {
+				t.Error("a server without its keeper is not gone")
+			}
+			if err := s.Again(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if !s.answers(t) || s.Key != key || s.URL != old || !gone(tmux) {
+				t.Errorf("after it: %s (before: %s), daemon gone: %v", s.URL, old, gone(tmux))
+			}
+		})
+	}
+}
+
+// A session that was killed counts no longer: the keeper ends by itself.
+func TestKilledSession(t *testing.T) {
+	c := testConfig(t, "well")
+	s := open(t, c)
+	keeper := proc.Process{Pid: s.keeper.PID, Started: s.keeper.PIDStart}
+	tmux := daemon(t, c)
+	if err := s.users.Release(); err != nil { // as the kernel does
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := proc.Await(ctx, keeper); err != nil {
+		t.Fatalf("the keeper goes on without a session: %v", err)
+	}
+	if !gone(tmux) {
+		t.Error("what the server had started is left")
+	}
+}
+
+func TestOpenFails(t *testing.T) {
+	tests := []struct{ mode, want string }{
+		{"dies", "has ended before it was ready"},
+		{"foreign", "does not take its own session key"},
+		{"mute", "not ready after"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.mode, func(t *testing.T) {
+			c := testConfig(t, tt.mode)
+			if tt.mode == "mute" {
+				c.Limit = 2 * time.Second
+			}
+			_, err := Open(t.Context(), c)
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), LogFile(c.Dir)) {
+				t.Errorf("Open: %v, want %q and the log", err, tt.want)
+			}
+			if r := readRecord(c.Dir); r.alive() {
+				t.Error("the keeper is left")
+			}
+		})
+	}
+	c := testConfig(t, "well")
+	c.Keeper = []string{filepath.Join(c.Dir, "none")}
+	if _, err := Open(t.Context(), c); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a keeper that is not there: %v", err)
+	}
+}
+
+func TestOpenIsAbandoned(t *testing.T) {
+	c := testConfig(t, "mute")
+	ctx, cancel := context.WithCancel(t.Context())
+	begun := time.Now()
+	time.AfterFunc(300*time.Millisecond, cancel)
+	if _, err := Open(ctx, c); !errors.Is(err, context.Canceled) {
+		t.Errorf("Open: %v, want it to be abandoned", err)
+	}
+	if took := time.Since(begun); took > endLimit+2*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// A server that does not end by itself is killed once the session is in a hurry.
+func TestCloseHurries(t *testing.T) {
+	c := testConfig(t, "stubborn")
+	s := open(t, c)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	begun := time.Now()
+	if err := s.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(begun); took > 5*time.Second || !s.Gone() || s.answers(t) {
+		t.Errorf("it took %v; gone: %v", took, s.Gone())
+	}
+}
+
+// A symbolic link in place of the TMPDIR, in the folder that is everybody's, stays.
+func TestTempOfSomebodyElse(t *testing.T) {
+	c := testConfig(t, "well")
+	temp := state.TempDir("agent-server of " + c.Dir)
+	if err := os.Symlink(t.TempDir(), temp); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), c); err == nil || !strings.Contains(err.Error(), "not ours") {
+		t.Errorf("Open: %v", err)
+	}
+	if fi, err := os.Lstat(temp); err != nil || fi.Mode()&fs.ModeSymlink == 0 {
+		t.Errorf("the link is gone: %v", err)
+	}
+	if err := os.Remove(temp); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRealServer(t *testing.T) {
+	program, err := filepath.Abs(filepath.Join("..", "..", "..", ".peers", "openhands", "bin", "agent-server"))
+	if err == nil {
+		_, err = os.Stat(program)
+	}
+	switch {
+	case testing.Short():
+		t.Skip("the real server takes 20 s to start")
+	case err != nil && os.Getenv("OS_REQUIRE_PEERS") == "1":
+		t.Fatal(err)
+	case err != nil:
+		t.Skip("no OpenHands agent-server here: run make peers")
+	}
+	c := testConfig(t, "")
+	c.Command, c.Limit = []string{program}, 2*time.Minute
+	s := open(t, c)
+	defer closeIt(t, s)
+	if !s.answers(t) || s.Version == "" {
+		t.Errorf("the server is %+v", s)
+	}
+}
