@@ -24,6 +24,16 @@ const (
 	Mailbox Policy = "mailbox"
 )
 
+// What becomes of something that was asked for.
+const (
+	Pending   = "pending"
+	Accepted  = "accepted"
+	Declined  = "declined"
+	Cancelled = "cancelled"
+	TimedOut  = "timed_out"
+	Withdrawn = "withdrawn" // its turn ended, or the peer does not wait any more
+)
+
 // Parse returns the policy with this name.
 func Parse(name string) (Policy, error) {
 	p := Policy(name)

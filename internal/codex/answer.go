@@ -1,6 +1,7 @@
 package codex
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -32,7 +33,7 @@ type replyError struct {
 // request answers a request of the server. Every one is answered, or the turn would
 // wait for ever.
 func (d *driver) request(f *frame) {
-	d.clocks.Progress()
+	d.Clocks.Progress()
 	p := f.params()
 	switch f.method {
 	case "item/commandExecution/requestApproval", "execCommandApproval":
@@ -50,7 +51,7 @@ func (d *driver) request(f *frame) {
 	case "account/chatgptAuthTokens/refresh", "attestation/generate":
 		d.refuse(f, codeRefused, "os-codex has no credentials of its own")
 	default:
-		d.warn("unknown_request", "app-server asks for "+f.method+", which is refused")
+		d.Warn("unknown_request", "app-server asks for "+f.method+", which is refused")
 		d.refuse(f, codeUnknownMethod, "unknown method "+f.method)
 	}
 }
@@ -153,28 +154,28 @@ func (d *driver) approve(f *frame, a asked) {
 	if a.yes == nil {
 		a.decide(f.method)
 	}
-	a.frame, a.about.ID, a.about.Risk, a.about.Status = f, d.inbox.NextAsk(), "unknown", pending
+	a.frame, a.about.ID, a.about.Risk, a.about.Status = f, d.Inbox.NextAsk(), "unknown", approval.Pending
 	d.em.Emit(wire.EventApprovalRequested, &wire.ApprovalChange{Approval: a.about}, []byte(f.raw))
 	switch {
-	case d.cfg.Approvals == approval.Mailbox && d.end == nil:
+	case d.cfg.Approvals == approval.Mailbox && d.End == nil:
 		d.ask(&a, d.cfg.ApprovalWait)
 	case d.cfg.Approvals.Grant(a.grant, a.offered):
-		d.resolve(&a, a.yes, accepted)
+		d.resolve(&a, a.yes, approval.Accepted)
 	default:
-		d.resolve(&a, a.no, declined)
+		d.resolve(&a, a.no, approval.Declined)
 	}
 }
 
 // question deals with something that only a person can answer: it waits for the
 // mailbox, ends the run, or is dismissed, as the policy says.
 func (d *driver) question(f *frame, a asked) {
-	a.frame, a.about.ID = f, d.inbox.NextAsk()
+	a.frame, a.about.ID = f, d.Inbox.NextAsk()
 	d.em.Emit(wire.EventInputRequested, &wire.InputChange{Request: a.input()}, []byte(f.raw))
 	switch {
-	case d.cfg.Approvals == approval.Mailbox && d.end == nil:
+	case d.cfg.Approvals == approval.Mailbox && d.End == nil:
 		d.ask(&a, d.cfg.InputWait)
 	case d.cfg.Approvals.Dismisses():
-		d.resolve(&a, a.no, declined)
+		d.resolve(&a, a.no, approval.Declined)
 	default:
 		d.unanswered(&a, "the agent asks a question that nobody is here to answer")
 	}
@@ -209,23 +210,23 @@ func (d *driver) callTool(f *frame) {
 	d.tools++
 	called := *f
 	name, args := f.params().Get("tool").Str, json.RawMessage(orNull(f.params().Get("arguments")))
-	d.work.Go(func() {
-		result := d.useTool(name, args)
-		d.post(func() {
+	d.Beside(func(ctx context.Context) {
+		result := d.useTool(ctx, name, args)
+		d.Post(func() {
 			d.tools--
-			d.clocks.Progress()
+			d.Clocks.Progress()
 			d.reply(&called, toolResult(result))
 		})
 	})
 }
 
 // useTool waits for a free slot and runs the tool. It ends with the session.
-func (d *driver) useTool(name string, args json.RawMessage) toolbox.Result {
+func (d *driver) useTool(ctx context.Context, name string, args json.RawMessage) toolbox.Result {
 	select {
 	case d.slots <- struct{}{}:
 		defer func() { <-d.slots }()
-		return d.cfg.Tools.Call(d.workCtx, name, args)
-	case <-d.workCtx.Done():
+		return d.cfg.Tools.Call(ctx, name, args)
+	case <-ctx.Done():
 		return toolbox.Result{Text: "the session has ended"}
 	}
 }

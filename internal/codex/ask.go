@@ -11,19 +11,10 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"ostoolkit/internal/approval"
 	"ostoolkit/internal/mailbox"
 	"ostoolkit/internal/session"
 	"ostoolkit/internal/wire"
-)
-
-// What becomes of something that was asked for.
-const (
-	pending   = "pending"
-	accepted  = "accepted"
-	declined  = "declined"
-	cancelled = "cancelled"
-	timedOut  = "timed_out"
-	withdrawn = "withdrawn" // its turn ended, or the server does not wait any more
 )
 
 func (a *asked) input() wire.InputRequest {
@@ -48,7 +39,7 @@ func (d *driver) ask(a *asked, limit time.Duration) {
 		about := a.about
 		open.Approval = &about
 	}
-	d.inbox.Ask(open, limit)
+	d.Inbox.Ask(open, limit)
 }
 
 // Decide implements session.Steered.
@@ -56,7 +47,7 @@ func (d *driver) Decide(id string, r mailbox.Request) error {
 	a := d.asks[id]
 	switch {
 	case r.Kind == mailbox.Decline:
-		d.resolve(a, a.no, declined)
+		d.resolve(a, a.no, approval.Declined)
 	case r.Kind == mailbox.Cancel:
 		d.cancel(a, r)
 	case r.Kind == mailbox.Answer && a.answers != nil:
@@ -64,7 +55,7 @@ func (d *driver) Decide(id string, r mailbox.Request) error {
 		if err != nil {
 			return err
 		}
-		d.resolve(a, answer, accepted)
+		d.resolve(a, answer, approval.Accepted)
 	case r.Kind == mailbox.Answer:
 		return errors.New("it asks for leave, which is answered by approve, decline or cancel")
 	case a.answers != nil:
@@ -72,7 +63,7 @@ func (d *driver) Decide(id string, r mailbox.Request) error {
 	case a.offered != nil && !slices.Contains(a.offered, a.grant):
 		return errors.New("the agent does not offer to be granted it once, and only that can be")
 	default:
-		d.resolve(a, a.yes, accepted)
+		d.resolve(a, a.yes, approval.Accepted)
 	}
 	return nil
 }
@@ -81,12 +72,12 @@ func (d *driver) Decide(id string, r mailbox.Request) error {
 func (d *driver) cancel(a *asked, r mailbox.Request) {
 	d.turn.halt.End = (&session.Letter{Request: r}).Ending()
 	if a.cancel != nil {
-		d.turn.halt.wanted, d.turn.halt.sent = true, true // the answer itself ends it
-		d.resolve(a, a.cancel, cancelled)
+		d.turn.halt.Wanted, d.turn.halt.Sent = true, true // the answer itself ends it
+		d.resolve(a, a.cancel, approval.Cancelled)
 		return
 	}
 	d.interrupt()
-	d.resolve(a, a.no, cancelled)
+	d.resolve(a, a.no, approval.Cancelled)
 }
 
 // TimedOut implements session.Steered.
@@ -99,16 +90,16 @@ func (d *driver) unanswered(a *asked, why string) {
 	d.interrupt() // before the refusal, so that the agent does not go on by a guess
 	if a.answers != nil {
 		d.refuse(a.frame, codeRefused, "nobody is here to answer")
-		d.close(a, timedOut)
+		d.close(a, approval.TimedOut)
 	} else {
-		d.resolve(a, a.no, timedOut)
+		d.resolve(a, a.no, approval.TimedOut)
 	}
-	d.fail(&session.Ending{Outcome: wire.InputRequired, Category: wire.InputRequired, Message: why, Detail: a.title()})
+	d.Fail(&session.Ending{Outcome: wire.InputRequired, Category: wire.InputRequired, Message: why, Detail: a.title()})
 }
 
 // resolve answers what was asked.
 func (d *driver) resolve(a *asked, answer any, status string) {
-	d.clocks.Progress()
+	d.Clocks.Progress()
 	d.reply(a.frame, answer)
 	d.close(a, status)
 }
@@ -116,7 +107,7 @@ func (d *driver) resolve(a *asked, answer any, status string) {
 // close tells how it was answered.
 func (d *driver) close(a *asked, status string) {
 	delete(d.asks, a.about.ID)
-	d.inbox.Answered(a.about.ID)
+	d.Inbox.Answered(a.about.ID)
 	if a.answers != nil {
 		d.em.Emit(wire.EventInputResolved, &wire.InputChange{Request: a.input()}, nil)
 		return
@@ -137,14 +128,14 @@ func (d *driver) openAsks() []*asked {
 // declineAsks answers all that is open: the run is being ended.
 func (d *driver) declineAsks() {
 	for _, a := range d.openAsks() {
-		d.resolve(a, a.no, declined)
+		d.resolve(a, a.no, approval.Declined)
 	}
 }
 
 // withdrawAsks drops all that is open: its turn has ended.
 func (d *driver) withdrawAsks() {
 	for _, a := range d.openAsks() {
-		d.close(a, withdrawn)
+		d.close(a, approval.Withdrawn)
 	}
 }
 
@@ -152,7 +143,7 @@ func (d *driver) withdrawAsks() {
 func (d *driver) withdrawn(request gjson.Result) {
 	for _, a := range d.openAsks() {
 		if a.frame.id.Raw == request.Raw {
-			d.close(a, withdrawn)
+			d.close(a, approval.Withdrawn)
 		}
 	}
 }

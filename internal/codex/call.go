@@ -76,9 +76,9 @@ func (d *driver) call(method string, params any, limit time.Duration) (gjson.Res
 // until deals with all that happens until done is true. A limit that passes first is
 // the fault of the method that was called.
 func (d *driver) until(done func() bool, method string, limit time.Duration) error {
-	due := d.clocks.Elapsed() + limit
+	due := d.Clocks.Elapsed() + limit
 	for !done() {
-		if d.clocks.Elapsed() >= due {
+		if d.Clocks.Elapsed() >= due {
 			return unanswered(method, limit)
 		}
 		if err := d.step(); err != nil {
@@ -102,7 +102,7 @@ func unanswered(method string, limit time.Duration) *session.Ending {
 func (d *driver) answer(f *frame) {
 	c, ok := d.calls[f.key()]
 	if !ok {
-		d.warn("answer", "an answer to no request of ours")
+		d.Warn("answer", "an answer to no request of ours")
 		return
 	}
 	delete(d.calls, f.key())
@@ -162,11 +162,11 @@ func (d *driver) stray(f *frame) {
 	d.strays++
 	switch {
 	case !d.framed && d.strays > maxStrays:
-		d.fail(session.Failf(wire.CauseProtocol, "app-server printed %d lines and no frame", d.strays))
+		d.Fail(session.Failf(wire.CauseProtocol, "app-server printed %d lines and no frame", d.strays))
 	case f.torn && len(d.calls) > 0:
-		d.fail(session.Failf(wire.CauseProtocol, "app-server sent %s while %s waits for its answer", f.stray, d.oldestCall()))
+		d.Fail(session.Failf(wire.CauseProtocol, "app-server sent %s while %s waits for its answer", f.stray, d.oldestCall()))
 	case d.framed || d.strays <= 5: // a banner of a hundred lines is told once
-		d.warn("stray_output", "app-server printed "+f.stray)
+		d.Warn("stray_output", "app-server printed "+f.stray)
 	}
 }
 

@@ -92,7 +92,7 @@ type Thread struct {
 // error says so then. Cancelling ctx is a polite stop.
 func Run(ctx context.Context, cfg Config) (*wire.Outcome, error) {
 	d := newDriver(ctx, cfg)
-	defer d.release()
+	defer d.Close()
 	end := d.session(ctx)
 	d.shutdown(end)
 	return d.conclude(end)

@@ -120,7 +120,7 @@ func (d *driver) goalSpent() int64 {
 	}
 	result, err := d.call(methodGoalGet, d.goalParams(), d.cfg.ReadTimeout)
 	if err != nil {
-		d.warn("goal", err.Error())
+		d.Warn("goal", err.Error())
 		return 0
 	}
 	return result.Get("goal.tokensUsed").Int()
@@ -134,7 +134,7 @@ func (d *driver) askGoal() {
 	c := d.send(methodGoalGet, d.goalParams())
 	c.then = func(result gjson.Result, err error) {
 		if err != nil {
-			d.warn("goal", err.Error())
+			d.Warn("goal", err.Error())
 			return
 		}
 		d.goalTold(result.Get("goal.status").Str)
@@ -160,7 +160,7 @@ func (d *driver) waitGoal(step time.Duration) {
 	case g.waited >= limit/2 && !g.asked: // before giving up, also where one step is as long as the limit
 		d.askGoal()
 	case g.waited >= limit:
-		d.fail(session.Failf(wire.CauseProtocol, "app-server started no next turn of the goal within %s; the goal is %s", limit, g.word()))
+		d.Fail(session.Failf(wire.CauseProtocol, "app-server started no next turn of the goal within %s; the goal is %s", limit, g.word()))
 	}
 }
 

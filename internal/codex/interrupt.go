@@ -10,22 +10,19 @@ import (
 
 // halt is what is under way to end a turn early.
 type halt struct {
-	wanted  bool // its end is asked for
-	sent    bool // and the server was told; once, unless it could not do it yet
-	early   bool // it was told before it had said that the turn runs
-	granted bool // the server does it
 	session.Halt
+	early bool // the server was told before it had said that the turn runs
 }
 
 // interrupt asks the server, once, to end the turn. A turn that has no id yet, or that
 // the server has not begun, is ended as soon as it can be.
 func (d *driver) interrupt() {
 	t := d.turn
-	t.halt.wanted = true
-	if !t.active || t.halt.sent || t.id == "" {
+	t.halt.Wanted = true
+	if !t.active || t.halt.Sent || t.id == "" {
 		return
 	}
-	t.halt.sent, t.halt.early = true, !t.begun
+	t.halt.Sent, t.halt.early = true, !t.begun
 	c := d.send(methodInterrupt, d.interruptParams(t))
 	c.then = func(_ gjson.Result, err error) { d.interruptAnswered(t, err) }
 }
@@ -38,19 +35,19 @@ func (d *driver) interruptAnswered(t *turn, err error) {
 	found := staleTurn(err)
 	switch {
 	case err == nil:
-		t.halt.granted = true
-		t.halt.Accept(d.inbox, d.turn.id)
+		t.halt.Granted = true
+		t.halt.Accept(d.Inbox, d.turn.id)
 	case !t.active: // it has ended by itself
 	case found != "" && t.target == "":
-		t.target, t.halt.sent = found, false
+		t.target, t.halt.Sent = found, false
 		d.interrupt()
 	case strings.Contains(err.Error(), noActiveTurn) && t.halt.early:
-		t.halt.sent = false // turnRuns asks again, or has been here already
+		t.halt.Sent = false // turnRuns asks again, or has been here already
 		if t.begun {
 			d.interrupt()
 		}
 	default:
-		t.halt.Refuse(d.inbox, err.Error())
+		t.halt.Refuse(d.Inbox, err.Error())
 	}
 }
 
@@ -58,24 +55,15 @@ func (d *driver) interruptAnswered(t *turn, err error) {
 func (d *driver) turnRuns(id string) {
 	d.turn.begun = true
 	d.turnBegan(id)
-	if d.turn.halt.wanted {
+	if d.turn.halt.Wanted {
 		d.interrupt()
 	}
 }
 
 // Interrupt implements session.Steered.
 func (d *driver) Interrupt(l *session.Letter) {
-	if !d.turn.active {
-		d.inbox.Refused(l, "no turn runs")
-		return
-	}
-	h := &d.turn.halt
-	h.Add(d.inbox, l)
-	d.interrupt()
-	if h.granted {
-		h.Accept(d.inbox, d.turn.id)
-	}
+	d.turn.halt.Take(d.Inbox, l, d.turn.active, d.turn.id, d.interrupt)
 }
 
 // Stop implements session.Steered.
-func (d *driver) Stop(end *session.Ending) { d.fail(end) }
+func (d *driver) Stop(end *session.Ending) { d.Fail(end) }

@@ -1,6 +1,7 @@
 package codex
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -18,16 +19,16 @@ import (
 func stepped(t *testing.T) *driver {
 	w := newWorld(t, nil)
 	d := newDriver(t.Context(), w.cfg)
-	t.Cleanup(d.release)
+	t.Cleanup(d.Close)
 	d.frames = make(chan frame)
 	d.peer = &peer{conn: &conn{writes: make(chan []byte, 9), broken: make(chan error, 1)}}
-	d.inbox = &session.Inbox{}
+	d.Inbox = &session.Inbox{}
 	return d
 }
 
 // stopFor keeps the session's goroutine from running for that long, as SIGSTOP does.
 func (d *driver) stopFor(long time.Duration) {
-	d.work.Go(func() { d.post(func() { <-time.After(long) }) })
+	d.Beside(func(context.Context) { d.Post(func() { <-time.After(long) }) })
 }
 
 // A limit of a request counts the time in which the session runs.
@@ -68,7 +69,7 @@ func TestOtherLimitsCountSteps(t *testing.T) {
 		}, 10 * time.Second},
 		"last frames": {func(d *driver) {
 			d.fade("it went")
-			for d.end == nil {
+			for d.End == nil {
 				_ = d.step() // the end is what is waited for
 			}
 		}, drainLimit},
@@ -76,11 +77,11 @@ func TestOtherLimitsCountSteps(t *testing.T) {
 			d.thread, d.turn = "T1", &turn{id: "U1", active: true}
 			f := parseFrame(wire.Line{Bytes: []byte(`{"method":"thread/status/changed","params":{"threadId":"T1","status":{"type":"systemError"}}}`)})
 			d.handle(&f)
-			for d.end == nil {
+			for d.End == nil {
 				_ = d.step()
 			}
-			if d.end.Category != wire.CauseProvider {
-				t.Errorf("ended as %+v", d.end)
+			if d.End.Category != wire.CauseProvider {
+				t.Errorf("ended as %+v", d.End)
 			}
 		}, systemError},
 	}

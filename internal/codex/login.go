@@ -40,7 +40,7 @@ func (d *driver) askLogin() {
 	c.then = func(account gjson.Result, err error) {
 		d.login.told = true
 		if err == nil && loginMissing(account) {
-			d.fail(session.Failf(wire.CauseAuth, "codex is not logged in"))
+			d.Fail(session.Failf(wire.CauseAuth, "codex is not logged in"))
 		}
 	}
 }
@@ -53,7 +53,7 @@ func (d *driver) doubtLogin(end *session.Ending) bool {
 		return false
 	}
 	d.askLogin()
-	now := d.clocks.Elapsed()
+	now := d.Clocks.Elapsed()
 	if l.due == 0 {
 		l.due = now + loginLimit
 	}

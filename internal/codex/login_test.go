@@ -61,12 +61,12 @@ func TestSilentSessionStalls(t *testing.T) {
 
 // The word on the login is waited for with a limit of its own.
 func TestLoginAnswerIsBounded(t *testing.T) {
-	d := &driver{peer: &peer{conn: &conn{writes: make(chan []byte, 2)}}, calls: map[string]*call{}}
+	d := &driver{Loop: &session.Loop{}, peer: &peer{conn: &conn{writes: make(chan []byte, 2)}}, calls: map[string]*call{}}
 	d.login.retried = true
 	at := time.Unix(0, 0)
 	const steps = int(loginLimit / session.Tick)
 	for n, now := range []time.Duration{0, time.Hour} { // an hour is one step, of two ticks at most
-		d.clocks.Advance(at.Add(now))
+		d.Clocks.Advance(at.Add(now))
 		if !d.doubtLogin(&session.Ending{Outcome: wire.Stalled}) {
 			t.Errorf("step %d: it does not wait", n)
 		}
@@ -75,9 +75,9 @@ func TestLoginAnswerIsBounded(t *testing.T) {
 		if n > steps {
 			t.Fatalf("it waits for more than %d steps", steps)
 		}
-		d.clocks.Advance(at.Add(time.Hour + time.Duration(n)*session.Tick))
+		d.Clocks.Advance(at.Add(time.Hour + time.Duration(n)*session.Tick))
 	}
-	if got := d.clocks.Elapsed(); got != loginLimit {
+	if got := d.Clocks.Elapsed(); got != loginLimit {
 		t.Errorf("waited %s", got)
 	}
 	if n := len(d.calls); n != 1 {

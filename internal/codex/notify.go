@@ -21,12 +21,12 @@ func (d *driver) notified(f *frame) {
 		return
 	}
 	if progress(f.method) {
-		d.clocks.Progress()
+		d.Clocks.Progress()
 	}
 	switch f.method {
 	case "turn/started":
 		id := p.Get("turn.id").Str
-		if d.goal != nil && !d.turn.active && d.end == nil && id != d.turn.id {
+		if d.goal != nil && !d.turn.active && d.End == nil && id != d.turn.id {
 			d.newTurn()
 		}
 		if d.turn.active && (d.turn.id == "" || d.turn.id == id) {
@@ -139,7 +139,7 @@ func (d *driver) tokens(u gjson.Result, raw string) {
 	if !d.meter.Update(usage(u.Get("total")), usage(u.Get("last"))) {
 		return
 	}
-	d.clocks.Progress()
+	d.Clocks.Progress()
 	d.em.Emit(wire.EventUsage, &wire.Tokens{
 		Usage: d.meter.Own(), UsageTotal: d.meter.Total(), ContextWindow: number(u.Get("modelContextWindow")),
 	}, []byte(raw))
@@ -150,10 +150,10 @@ func (d *driver) tokens(u gjson.Result, raw string) {
 func (d *driver) spend() {
 	warning, end := d.budget.Spend(d.meter.Own())
 	if warning != "" {
-		d.warn(session.CodeBudget, warning)
+		d.Warn(session.CodeBudget, warning)
 	}
 	if end != nil {
-		d.fail(end)
+		d.Fail(end)
 	}
 }
 

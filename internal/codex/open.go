@@ -58,7 +58,7 @@ func (d *driver) openThread() error {
 	old, damage := session.LoadConversation(d.cfg.Place.State)
 	id, reason := d.cfg.candidate(old)
 	if damage != nil {
-		d.warn("conversation", damage.Error())
+		d.Warn("conversation", damage.Error())
 		reason = damage.Error()
 	}
 	if id == "" {
@@ -175,7 +175,7 @@ func (d *driver) opened(id string, result gjson.Result, event, reason string) er
 	said.PromptKind = wire.Text(d.cfg.Plan.First(d.conv.Seeded).Kind)
 	d.em.Emit(event, said, nil)
 	if !confined {
-		d.warn("sandbox", "app-server does not say which sandbox it uses")
+		d.Warn("sandbox", "app-server does not say which sandbox it uses")
 	}
 	now := wire.At(d.cfg.Now())
 	d.conv.SessionID, d.conv.Status, d.conv.AttachedAt = wire.Text(id), session.StatusActive, now

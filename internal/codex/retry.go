@@ -1,6 +1,7 @@
 package codex
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -52,13 +53,13 @@ func (d *driver) again(c *call, message string) bool {
 	d.em.Emit(wire.EventRetrying, &wire.Notice{
 		Code: "overloaded", Message: fmt.Sprintf("%s: %s", c.method, message), Attempt: wire.Count(c.retry.attempts),
 	}, nil)
-	d.work.Go(func() {
+	d.Beside(func(ctx context.Context) {
 		timer := time.NewTimer(wait)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-			d.post(func() { d.transmit(c) })
-		case <-d.workCtx.Done():
+			d.Post(func() { d.transmit(c) })
+		case <-ctx.Done():
 		}
 	})
 	return true

@@ -55,9 +55,9 @@ func (d *driver) steer(l *session.Letter, turn string, again bool) {
 		switch found := staleTurn(err); {
 		case l.Try != try: // it was given up for lost, and sent into another turn
 		case err == nil && result.Get("turnId").Str == turn:
-			d.inbox.Accepted(l, turn)
+			d.Inbox.Accepted(l, turn)
 		case err == nil:
-			d.inbox.Doubt(l, fmt.Sprintf("the agent did not say that it took it for turn %q", turn))
+			d.Inbox.Doubt(l, fmt.Sprintf("the agent did not say that it took it for turn %q", turn))
 		case found != "" && again:
 			d.turn.target = found
 			d.steer(l, found, false)
@@ -78,36 +78,26 @@ func (d *driver) notSteered(l *session.Letter, err error) {
 	var refused *rpcError
 	switch {
 	case !errors.As(err, &refused):
-		d.inbox.Doubt(l, err.Error())
+		d.Inbox.Doubt(l, err.Error())
 	case strings.Contains(refused.message, noActiveTurn):
-		d.inbox.Hold(l, refused.message, 0)
+		d.Inbox.Hold(l, refused.message, 0)
 	case refused.data.Get("codexErrorInfo.activeTurnNotSteerable").Exists(),
 		strings.Contains(refused.message, "ActiveTurnNotSteerable"), refused.code == codeOverloaded:
-		d.inbox.Hold(l, refused.message, steerAgain)
+		d.Inbox.Hold(l, refused.message, steerAgain)
 	default:
-		d.inbox.Refused(l, refused.message)
+		d.Inbox.Refused(l, refused.message)
 	}
-}
-
-// nextQueued returns the text that is to start the next turn.
-func (d *driver) nextQueued() *session.Letter {
-	l := d.queued
-	d.queued = nil
-	if l == nil {
-		l = d.inbox.Next()
-	}
-	return l
 }
 
 // letterStarted takes the answer to a turn that was started with a letter.
 func (d *driver) letterStarted(l *session.Letter, turn string, err error) {
 	switch {
 	case err != nil:
-		d.inbox.Refused(l, err.Error())
+		d.Inbox.Refused(l, err.Error())
 	case turn == "":
-		d.inbox.Doubt(l, "the agent did not name the turn that it began")
+		d.Inbox.Doubt(l, "the agent did not name the turn that it began")
 	default:
-		d.inbox.Accepted(l, turn)
+		d.Inbox.Accepted(l, turn)
 	}
 }
 
@@ -120,7 +110,7 @@ func (d *driver) userSaid(item gjson.Result) {
 	}
 	d.userItem = id
 	if client != "" {
-		d.inbox.Consumed(client, d.turn.id)
+		d.Inbox.Consumed(client, d.turn.id)
 	}
 }
 
@@ -129,11 +119,11 @@ func (d *driver) settle() error {
 	if err := d.hearSteers(); err != nil {
 		return err
 	}
-	for unread := d.inbox.Unread(); len(unread) > 0; {
+	for unread := d.Inbox.Unread(); len(unread) > 0; {
 		history, err := d.history()
 		var refused *rpcError
 		if errors.As(err, &refused) {
-			d.inbox.Unsettled(refused)
+			d.Inbox.Unsettled(refused)
 			return nil
 		}
 		if err != nil {
@@ -142,8 +132,8 @@ func (d *driver) settle() error {
 		// A goal's turn may have come and gone meanwhile. Its texts need not be in what
 		// was read before, and would be delivered twice.
 		asked := unread
-		if unread = d.inbox.Unread(); within(unread, asked) {
-			d.inbox.Settle(history)
+		if unread = d.Inbox.Unread(); within(unread, asked) {
+			d.Inbox.Settle(history)
 			return nil
 		}
 	}
@@ -157,13 +147,8 @@ func within(some, all []*session.Letter) bool {
 // hearSteers waits for the answers to texts that were sent into a turn which has ended
 // meanwhile: most of them say all that is to be known.
 func (d *driver) hearSteers() error {
-	due := d.clocks.Elapsed() + d.cfg.ReadTimeout
-	for d.steers > 0 && d.clocks.Elapsed() < due {
-		if err := d.step(); err != nil {
-			return err
-		}
-	}
-	return nil
+	due := d.Clocks.Elapsed() + d.cfg.ReadTimeout
+	return session.Until(d.step, func() bool { return d.steers == 0 || d.Clocks.Elapsed() >= due })
 }
 
 // history returns the texts of ours that the thread holds: their client ids, each with

@@ -20,8 +20,8 @@ func (d *driver) shutdown(end *session.Ending) {
 	if d.peer == nil {
 		return
 	}
-	d.endWork()
-	d.fail(end)
+	d.Cancel()
+	d.Fail(end)
 	if d.frames != nil && !d.fading {
 		d.interrupt() // before questions are declined, so that the agent does not go on
 		d.declineAsks()
@@ -128,10 +128,10 @@ func (d *driver) conclude(end *session.Ending) (*wire.Outcome, error) {
 	}
 	d.closeConversation(end)
 	if end.Silent() {
-		d.inbox.Leave()
+		d.Inbox.Leave()
 		return nil, end
 	}
-	undelivered := d.inbox.Close(!d.turn.active)
+	undelivered := d.Inbox.Close(!d.turn.active)
 	r := session.Result{
 		End: end, Session: d.thread, Turns: d.turns, FinalText: d.finalText,
 		Undelivered: undelivered, Usage: d.meter.Own(), Model: d.model, Peer: &d.agent,

@@ -1,6 +1,7 @@
 package codex
 
 import (
+	"context"
 	"encoding/json"
 
 	"ostoolkit/internal/mailbox"
@@ -58,9 +59,9 @@ func (d *driver) checkSchema() {
 		return
 	}
 	version := string(d.agent.Version)
-	d.work.Go(func() {
-		if problem := d.cfg.Schema(d.workCtx, version); problem != "" {
-			d.post(func() { d.warn("schema", problem) })
+	d.Beside(func(ctx context.Context) {
+		if problem := d.cfg.Schema(ctx, version); problem != "" {
+			d.Post(func() { d.Warn("schema", problem) })
 		}
 	})
 }

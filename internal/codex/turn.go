@@ -69,7 +69,7 @@ func (d *driver) runTurn(p session.Prompt) error {
 func (d *driver) newTurn() {
 	d.turns++
 	d.turn = &turn{number: d.turns, active: true}
-	d.clocks.Turn(true)
+	d.Clocks.Turn(true)
 }
 
 // startTurn returns when the turn is known to run, or has ended already: its end may
@@ -77,7 +77,7 @@ func (d *driver) newTurn() {
 func (d *driver) startTurn(p session.Prompt) error {
 	c := d.send(methodTurnStart, d.turnParams(p))
 	if p.Letter != nil {
-		d.inbox.Sent(p.Letter)
+		d.Inbox.Sent(p.Letter)
 	}
 	t := d.turn
 	c.then = func(result gjson.Result, err error) {
@@ -96,8 +96,8 @@ func (d *driver) startTurn(p session.Prompt) error {
 	switch {
 	case errors.As(err, &refused):
 		d.turn.active = false
-		d.clocks.Turn(false)
-		d.inbox.End()
+		d.Clocks.Turn(false)
+		d.Inbox.End()
 		return session.Failf(wire.CauseProtocol, "%v", refused)
 	case err != nil:
 		return err
@@ -140,10 +140,10 @@ func (d *driver) turnBegan(id string) {
 	d.turn.id, d.turn.told = id, true
 	d.em.Turn(id)
 	d.em.Emit(wire.EventTurnStarted, &wire.Turn{Number: d.turn.number}, nil)
-	if d.turn.halt.wanted {
+	if d.turn.halt.Wanted {
 		d.interrupt()
 	}
-	d.inbox.Begin(d.thread, id)
+	d.Inbox.Begin(d.thread, id)
 }
 
 // turnEnded takes turn/completed.
@@ -163,14 +163,14 @@ func (d *driver) turnEnded(p gjson.Result, raw string) {
 		d.turn.text = lastMessage(t.Get("items"))
 	}
 	d.finalText = d.turn.text
-	d.clocks.Turn(false)
+	d.Clocks.Turn(false)
 	d.seeded()
 	d.em.Emit(wire.EventTurnCompleted, &wire.Turn{
 		Number: d.turn.number, Status: wire.Text(d.turn.status), DurationMS: number(t.Get("durationMs")),
 	}, []byte(raw))
 	d.em.Turn("")
-	d.inbox.End()
-	d.turn.halt.Ended(d.inbox, d.turn.id, d.turn.status == "interrupted")
+	d.Inbox.End()
+	d.turn.halt.Ended(d.Inbox, d.turn.id, d.turn.status == "interrupted")
 	d.withdrawAsks()
 }
 
@@ -192,14 +192,14 @@ func (d *driver) seeded() {
 	}
 	d.conv.Seeded = true
 	if err := d.saveConversation(); err != nil {
-		d.warn("conversation", err.Error())
+		d.Warn("conversation", err.Error())
 	}
 }
 
 // judge turns the end of a turn into nil or the ending of the session.
 func (d *driver) judge() error {
-	if d.end != nil {
-		return d.end
+	if d.End != nil {
+		return d.End
 	}
 	switch d.turn.status {
 	case "completed":
@@ -211,11 +211,8 @@ func (d *driver) judge() error {
 	case "failed":
 		return d.turn.failure(d)
 	case "interrupted":
-		if end := d.turn.halt.End; end != nil {
-			if d.queued = d.inbox.Next(); d.queued != nil {
-				return nil
-			}
-			return end
+		if d.turn.halt.End != nil {
+			return d.Halted(&d.turn.halt.Halt)
 		}
 		return session.Failf(wire.CauseProvider, "app-server interrupted the turn by itself")
 	}

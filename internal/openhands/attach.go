@@ -42,9 +42,9 @@ func (d *driver) attach(id string) (lost string, err error) {
 // find gets the conversation. One that a server does not know just after its start may
 // still be another's, who has died, for a moment.
 func (d *driver) find(id string) (gjson.Result, error) {
-	for due := d.clocks.Elapsed() + goneLimit; ; {
+	for due := d.Clocks.Elapsed() + goneLimit; ; {
 		info, err := d.call(requestConversation(id))
-		if statusOf(err) != http.StatusNotFound || d.clocks.Elapsed() >= due {
+		if statusOf(err) != http.StatusNotFound || d.Clocks.Elapsed() >= due {
 			return info, err
 		}
 		if err := d.sleep(confirmAgain); err != nil {
@@ -74,12 +74,12 @@ func (d *driver) endStrayRun() error {
 	if _, err := d.call(requestInterrupt(d.id)); err != nil {
 		return err
 	}
-	for due := d.clocks.Elapsed() + quietLimit; ; {
+	for due := d.Clocks.Elapsed() + quietLimit; ; {
 		info, err := d.call(requestConversation(d.id))
 		if err != nil || info.Get("execution_status").Str != execRunning {
 			return err
 		}
-		if d.clocks.Elapsed() >= due {
+		if d.Clocks.Elapsed() >= due {
 			return session.Failf(wire.CauseUnavailable, "agent-server does not end the run of conversation %s", d.id)
 		}
 		if err := d.sleep(confirmAgain); err != nil {

@@ -17,16 +17,6 @@ import (
 	"ostoolkit/internal/wire"
 )
 
-// What becomes of something that was asked for.
-const (
-	pending   = "pending"
-	accepted  = "accepted"
-	declined  = "declined"
-	cancelled = "cancelled"
-	timedOut  = "timed_out"
-	withdrawn = "withdrawn" // its turn ended
-)
-
 // asked is what the agent waits for leave for: all actions of one step together, since
 // the server takes one answer for them.
 type asked struct {
@@ -39,19 +29,19 @@ func (d *driver) confirmation() {
 		return
 	}
 	a := &asked{about: d.pendingActions()}
-	a.about.ID, a.about.Status = d.inbox.NextAsk(), pending
+	a.about.ID, a.about.Status = d.Inbox.NextAsk(), approval.Pending
 	d.asked = a
 	d.em.Emit(wire.EventApprovalRequested, &wire.ApprovalChange{Approval: a.about}, nil)
 	switch {
-	case d.turn.halt.wanted:
-		d.answerAsked(false, "the turn is being ended", declined, false)
+	case d.turn.halt.Wanted:
+		d.answerAsked(false, "the turn is being ended", approval.Declined, false)
 	case d.cfg.Approvals == approval.Mailbox:
 		about := a.about
-		d.inbox.Ask(mailbox.Approval{Request: a.about.ID, Approval: &about}, d.cfg.ApprovalWait)
+		d.Inbox.Ask(mailbox.Approval{Request: a.about.ID, Approval: &about}, d.cfg.ApprovalWait)
 	case d.cfg.Approvals.Grant("accept", nil):
-		d.answerAsked(true, "accepted by policy", accepted, true)
+		d.answerAsked(true, "accepted by policy", approval.Accepted, true)
 	default:
-		d.answerAsked(false, "declined by policy", declined, true)
+		d.answerAsked(false, "declined by policy", approval.Declined, true)
 	}
 }
 
@@ -104,9 +94,9 @@ func (d *driver) answerAsked(accept bool, reason, status string, goOn bool) {
 			// A run would approve, but what waits by then may be something else: the status
 			// decides whether it is asked for again.
 			d.retry("confirm", err, 1)
-			t.ran, t.check = true, d.clocks.Elapsed()+confirmAgain
+			t.ran, t.check = true, d.Clocks.Elapsed()+confirmAgain
 		case err != nil:
-			d.fail(session.EndingOf(d.ending(err)))
+			d.Fail(session.EndingOf(d.ending(err)))
 		case !accept && goOn:
 			d.resume()
 		case !accept:
@@ -119,8 +109,8 @@ func (d *driver) answerAsked(accept bool, reason, status string, goOn bool) {
 func (d *driver) closeAsked(status string) {
 	a := d.asked
 	d.asked = nil
-	d.clocks.Progress()
-	d.inbox.Answered(a.about.ID)
+	d.Clocks.Progress()
+	d.Inbox.Answered(a.about.ID)
 	a.about.Status = status
 	d.em.Emit(wire.EventApprovalResolved, &wire.ApprovalChange{Approval: a.about}, nil)
 }
@@ -132,13 +122,13 @@ func (d *driver) Decide(id string, r mailbox.Request) error {
 	}
 	switch r.Kind {
 	case mailbox.Approve:
-		d.answerAsked(true, cmp.Or(r.Text, "approved"), accepted, true)
+		d.answerAsked(true, cmp.Or(r.Text, "approved"), approval.Accepted, true)
 	case mailbox.Decline:
-		d.answerAsked(false, cmp.Or(r.Text, "declined"), declined, true)
+		d.answerAsked(false, cmp.Or(r.Text, "declined"), approval.Declined, true)
 	case mailbox.Cancel:
 		d.turn.halt.End = (&session.Letter{Request: r}).Ending()
-		d.turn.halt.wanted = true
-		d.answerAsked(false, "cancelled", cancelled, false)
+		d.turn.halt.Wanted = true
+		d.answerAsked(false, "cancelled", approval.Cancelled, false)
 	default:
 		return errors.New("it asks for leave, which is answered by approve, decline or cancel")
 	}
@@ -151,15 +141,15 @@ func (d *driver) TimedOut(id string, limit time.Duration) {
 		return
 	}
 	title := d.asked.about.Title
-	d.turn.halt.wanted = true
-	d.answerAsked(false, "nobody answered in time", timedOut, false)
-	d.fail(&session.Ending{Outcome: wire.InputRequired, Category: wire.InputRequired,
+	d.turn.halt.Wanted = true
+	d.answerAsked(false, "nobody answered in time", approval.TimedOut, false)
+	d.Fail(&session.Ending{Outcome: wire.InputRequired, Category: wire.InputRequired,
 		Message: fmt.Sprintf("nobody answered the agent within %v", limit), Detail: title})
 }
 
 // withdraw drops what is open: its turn has ended.
 func (d *driver) withdraw() {
 	if d.asked != nil {
-		d.closeAsked(withdrawn)
+		d.closeAsked(approval.Withdrawn)
 	}
 }

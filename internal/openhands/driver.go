@@ -3,7 +3,6 @@ package openhands
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -13,28 +12,19 @@ import (
 )
 
 // driver is the state of one session. Everything in it belongs to the goroutine of
-// Run; others hand it functions through jobs.
+// Run; others hand it functions by Post.
 type driver struct {
+	*session.Loop
 	cfg    Config
 	em     *session.Emitter
-	clocks session.Clocks
 	meter  session.Meter
 	budget session.Budget
-	asleep session.Suspension
-	ticker *time.Ticker
 
 	client  *client
 	server  *server // nil: somebody else's
 	secrets redactor
 	link    *link
-	frames  <-chan frame    // nil: no socket is followed
-	stop    <-chan struct{} // a polite stop; nil once heard
-	gone    <-chan struct{} // the reader of stdout has gone; nil once heard
-
-	jobs    chan func()
-	work    sync.WaitGroup
-	workCtx context.Context
-	endWork context.CancelFunc
+	frames  <-chan frame // nil: no socket is followed
 
 	conv    *session.Conversation
 	agent   wire.Peer
@@ -42,31 +32,23 @@ type driver struct {
 	resumed bool   // it is an earlier run's
 	log     journal
 	reach   reach
-	inbox   *session.Inbox
-	queued  *session.Letter // the text of the next turn, where an interrupt has found one
-	asked   *asked          // what waits for leave; nil: nothing
-	steers  int             // messages that are not answered
-	posted  []posted        // messages that are not seen in the log
+	asked   *asked   // what waits for leave; nil: nothing
+	steers  int      // messages that are not answered
+	posted  []posted // messages that are not seen in the log
 	tools   map[string]*call
 	model   wire.Model
 	turn    *turn
 	turns   int64
 	answer  string // the text of the last turn's end
-	end     *session.Ending
 	started time.Time
 }
 
-func newDriver(ctx context.Context, cfg Config) (*driver, error) {
-	d := &driver{
-		cfg: cfg, em: cfg.Emitter,
-		clocks:  session.Clocks{Limits: cfg.Limits},
+func newDriver(ctx context.Context, cfg Config) *driver {
+	return &driver{
+		Loop: session.NewLoop(ctx, cfg.Emitter, cfg.Limits, cfg.Slept),
+		cfg:  cfg, em: cfg.Emitter,
 		budget:  cfg.Budget,
-		asleep:  session.Suspension{Slept: cfg.Slept},
-		ticker:  time.NewTicker(session.Tick),
 		secrets: newRedactor(cfg.secrets()),
-		stop:    ctx.Done(),
-		gone:    cfg.Emitter.Gone(),
-		jobs:    make(chan func()),
 		log:     journal{seen: make(map[string]bool)},
 		tools:   make(map[string]*call),
 		turn:    &turn{},
@@ -74,15 +56,11 @@ func newDriver(ctx context.Context, cfg Config) (*driver, error) {
 		model:   wire.Model{Requested: wire.Text(cfg.Agent.Model)},
 		started: cfg.Now(),
 	}
-	d.workCtx, d.endWork = context.WithCancel(context.WithoutCancel(ctx))
-	return d, nil
 }
 
 // release ends what the session started besides the server.
 func (d *driver) release() {
-	d.endWork()
-	d.work.Wait()
-	d.ticker.Stop()
+	d.Close()
 	if d.client != nil {
 		d.client.close()
 	}
@@ -91,19 +69,14 @@ func (d *driver) release() {
 // session opens the conversation and makes the turns.
 func (d *driver) session(ctx context.Context) *session.Ending {
 	d.em.Emit(wire.EventSessionPlanned, d.cfg.planned(), nil)
-	d.inbox = session.OpenInbox(d.cfg.Place, d.em, d, session.InboxOptions{Harness: Harness, Now: d.cfg.Now, Watch: d.cfg.Watch})
+	d.OpenInbox(d.cfg.Place, d, session.InboxOptions{Harness: Harness, Now: d.cfg.Now, Watch: d.cfg.Watch})
 	if err := d.connect(); err != nil {
 		return session.EndingOf(err)
 	}
 	if err := d.open(); err != nil {
 		return session.EndingOf(err)
 	}
-	plan := d.cfg.Plan
-	if plan.Recheck != nil {
-		plan.Recheck = d.pumped(plan.Recheck)
-	}
-	plan.Queued = d.nextQueued
-	plan.Warn = func(err error) { d.warn("recheck", err.Error()) }
+	plan := d.Plan(d.cfg.Plan, d.step)
 	end := plan.Run(ctx, d.conv.Seeded, d.runTurn)
 	if end.FinishedBy == session.FinishedByAgent && d.turn.bare {
 		end.FinishedBy = finishedByMessage
@@ -133,117 +106,55 @@ func (d *driver) step() error {
 	select {
 	case f, ok := <-d.frames:
 		d.heard(f, ok)
-	case <-d.inbox.C():
-		d.inbox.Deliver()
-	case job := <-d.jobs:
+	case <-d.Inbox.C():
+		d.Inbox.Deliver()
+	case job := <-d.Jobs():
 		job()
-	case now := <-d.ticker.C:
+	case now := <-d.Ticks():
 		d.tick(now)
-	case <-d.stop:
-		d.stop = nil
-		d.fail(session.Cancelled(wire.CauseShutdown, "the session was told to stop"))
-	case <-d.gone:
-		d.gone = nil
-		d.fail(session.Cancelled(wire.CauseShutdown, "nobody reads the events any more"))
 	}
-	if d.end != nil {
-		return d.end
-	}
-	return nil
-}
-
-// fail ends the session; the first reason stands.
-func (d *driver) fail(end *session.Ending) {
-	if d.end == nil {
-		d.end = end
-	}
+	return d.Err()
 }
 
 // tick advances the clocks.
 func (d *driver) tick(now time.Time) {
-	d.asleep.Tell(d.em)
-	if d.inbox.Asking() {
-		d.clocks.Progress()
-	}
-	if end := d.clocks.Advance(now); end != nil {
+	if end := d.Tick(now); end != nil {
 		if end.Outcome == wire.Stalled {
 			end.Detail = d.lastKnown()
-			d.em.Emit(wire.EventStalled, &wire.Notice{Message: end.Message}, nil)
 		}
-		d.fail(end)
+		d.Exceeded(end)
 	}
 	d.watchServer()
-	step := d.clocks.Step()
-	d.inbox.Tick(step)
+	step := d.Clocks.Step()
+	d.Inbox.Tick(step)
 	d.watch(step)
-}
-
-// post hands a job to the session's goroutine, unless ctx ends before.
-func (d *driver) post(ctx context.Context, job func()) {
-	select {
-	case d.jobs <- job:
-	case <-ctx.Done():
-	}
 }
 
 // send makes a request beside the session; then gets its answer in the session's
 // goroutine, unless the session is over before.
 func (d *driver) send(r request, then func(gjson.Result, error)) {
-	ctx, c := d.workCtx, d.client
-	d.work.Go(func() {
+	c := d.client
+	d.Beside(func(ctx context.Context) {
 		result, err := c.do(ctx, r)
-		d.post(ctx, func() { then(result, err) })
+		d.Post(func() { then(result, err) })
 	})
 }
 
 // call makes a request and waits for its answer; all else goes on meanwhile. The error
 // is the *session.Ending of the session, or that of the request.
 func (d *driver) call(r request) (gjson.Result, error) {
-	var result gjson.Result
-	var err error
-	done := false
-	d.send(r, func(got gjson.Result, failed error) { result, err, done = got, failed, true })
-	for !done {
-		if end := d.step(); end != nil {
-			return gjson.Result{}, end
-		}
-	}
-	return result, err
+	c := d.client
+	return session.Await(d.Loop, d.step, func(ctx context.Context) (gjson.Result, error) { return c.do(ctx, r) })
 }
 
 // sleep lets the session go on for a while.
 func (d *driver) sleep(wait time.Duration) error {
-	for due := d.clocks.Elapsed() + wait; d.clocks.Elapsed() < due; {
-		if err := d.step(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// pumped runs a recheck beside the session, so that frames and signals are heard
-// meanwhile.
-func (d *driver) pumped(recheck func(context.Context) (*wire.Issue, error)) func(context.Context) (*wire.Issue, error) {
-	return func(context.Context) (*wire.Issue, error) {
-		var issue *wire.Issue
-		var err error
-		done := false
-		ctx := d.workCtx
-		d.work.Go(func() {
-			i, e := recheck(ctx)
-			d.post(ctx, func() { issue, err, done = i, e, true })
-		})
-		for !done {
-			if end := d.step(); end != nil {
-				return nil, end
-			}
-		}
-		return issue, err
-	}
+	due := d.Clocks.Elapsed() + wait
+	return session.Until(d.step, func() bool { return d.Clocks.Elapsed() >= due })
 }
 
 func (d *driver) warn(code, message string) {
-	d.em.Emit(wire.EventWarning, &wire.Notice{Code: wire.Text(code), Message: d.secrets.text(message)}, nil)
+	d.Warn(code, d.secrets.text(message))
 }
 
 // isEnding reports whether err ends the session, as opposed to a single request.

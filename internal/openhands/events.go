@@ -31,7 +31,7 @@ func (d *driver) take(e gjson.Result) {
 	}
 	kind := e.Get("kind").Str
 	if kind != "ConversationStateUpdateEvent" && e.Get("source").Str != "user" {
-		d.clocks.Progress()
+		d.Clocks.Progress()
 	}
 	switch kind {
 	case "MessageEvent":
@@ -180,7 +180,7 @@ func (d *driver) update(e gjson.Result) {
 
 // piece passes a piece of a message on, where it was asked for.
 func (d *driver) piece(v gjson.Result) {
-	d.clocks.Progress()
+	d.Clocks.Progress()
 	said := v.Get("content").Str
 	if !d.cfg.Deltas || said == "" || v.Get("kind").Str == "reasoning" {
 		return
@@ -211,14 +211,14 @@ func (d *driver) tokens(stats gjson.Result, raw string) {
 	if !d.meter.Update(total, nil) {
 		return
 	}
-	d.clocks.Progress()
+	d.Clocks.Progress()
 	d.em.Emit(wire.EventUsage, &wire.Tokens{Usage: d.meter.Own(), UsageTotal: d.meter.Total(), ContextWindow: window}, []byte(raw))
 	warning, end := d.budget.Spend(d.meter.Own())
 	if warning != "" {
 		d.warn(session.CodeBudget, warning)
 	}
 	if end != nil {
-		d.fail(end)
+		d.Fail(end)
 	}
 }
 

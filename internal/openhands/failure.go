@@ -95,7 +95,7 @@ func categoryOf(status int) string {
 // unreached takes a poll that did not work. A server that cannot be reached may be
 // starting again; only for so long.
 func (d *driver) unreached(err error) {
-	now := d.clocks.Elapsed()
+	now := d.Clocks.Elapsed()
 	d.reach.next = now + pollEvery
 	if d.turn.active && d.turn.armed {
 		d.turn.check = now + pollEvery
@@ -114,12 +114,12 @@ func (d *driver) unreached(err error) {
 	if end.Category == wire.CauseUnavailable && d.turn.active {
 		end.Category = wire.CausePeerDied
 	}
-	d.fail(end)
+	d.Fail(end)
 }
 
 func (d *driver) reached() {
 	d.reach.failed = 0
-	d.reach.heard = d.clocks.Elapsed()
+	d.reach.heard = d.Clocks.Elapsed()
 }
 
 // reachLimit is how long the server may be away.
@@ -134,7 +134,7 @@ func (d *driver) reachLimit() time.Duration {
 // sign is an error that no event explains.
 func (d *driver) revive(word string) bool {
 	t := d.turn
-	if word != execError || t.problem.Exists() || t.revived || t.halt.wanted {
+	if word != execError || t.problem.Exists() || t.revived || t.halt.Wanted {
 		return false
 	}
 	t.revived = true

@@ -62,7 +62,7 @@ func (d *driver) heard(f frame, ok bool) {
 		d.frames = nil
 		return
 	}
-	d.reach.heard = d.clocks.Elapsed()
+	d.reach.heard = d.Clocks.Elapsed()
 	switch f.kind {
 	case frameLive:
 		d.linked()
@@ -111,7 +111,7 @@ func (d *driver) unlinked(err error) {
 	if !was {
 		d.reach.refused++
 	}
-	d.reach.live, d.reach.next = false, d.clocks.Elapsed()
+	d.reach.live, d.reach.next = false, d.Clocks.Elapsed()
 	if was && !d.reach.lost {
 		d.reach.lost = true
 		d.warn("link", fmt.Sprintf("%v; the agent may go on meanwhile", err))
@@ -122,16 +122,16 @@ func (d *driver) unlinked(err error) {
 func (d *driver) refused(err error) {
 	d.reach.live = false
 	if errors.Is(err, errUnauthorized) {
-		d.fail(session.Failf(wire.CauseAuth, "%v", err))
+		d.Fail(session.Failf(wire.CauseAuth, "%v", err))
 		return
 	}
-	d.fail(session.Failf(wire.CauseNotFound, "%v", err))
+	d.Fail(session.Failf(wire.CauseNotFound, "%v", err))
 }
 
 // watch asks by REST where the socket does not tell.
 func (d *driver) watch(step time.Duration) {
-	now := d.clocks.Elapsed()
-	if d.id == "" || d.reach.polling || d.end != nil {
+	now := d.Clocks.Elapsed()
+	if d.id == "" || d.reach.polling || d.End != nil {
 		return
 	}
 	if t := d.turn; t.active && t.check > 0 && now >= t.check {

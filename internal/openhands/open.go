@@ -197,13 +197,13 @@ func (d *driver) baseline() (int64, error) {
 func (d *driver) follow(events int64) error {
 	l := newLink(d.client, d.id, events)
 	d.link, d.frames = l, l.frames
-	ctx := d.workCtx
-	d.work.Go(func() { l.run(ctx) })
-	due := d.clocks.Elapsed() + liveLimit
-	for !d.reach.live && d.clocks.Elapsed() < due && d.reach.refused < maxRefused {
-		if err := d.step(); err != nil {
-			return err
-		}
+	d.Beside(l.run)
+	due := d.Clocks.Elapsed() + liveLimit
+	settled := func() bool {
+		return d.reach.live || d.Clocks.Elapsed() >= due || d.reach.refused >= maxRefused
+	}
+	if err := session.Until(d.step, settled); err != nil {
+		return err
 	}
 	if !d.reach.live {
 		d.warn("link", "no socket to the agent-server can be had: its events are read every second")
@@ -213,12 +213,7 @@ func (d *driver) follow(events int64) error {
 
 // fillIfOwed waits for events that are being fetched.
 func (d *driver) fillIfOwed() error {
-	for d.log.filling {
-		if err := d.step(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return session.Until(d.step, func() bool { return !d.log.filling })
 }
 
 func (d *driver) newConversation(reason string) *session.Conversation {

@@ -93,10 +93,7 @@ type Agent struct {
 // Run makes one session and returns its outcome, which has been written already.
 // Cancelling ctx is a polite stop.
 func Run(ctx context.Context, cfg Config) (*wire.Outcome, error) {
-	d, err := newDriver(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
+	d := newDriver(ctx, cfg)
 	defer d.release()
 	end := d.session(ctx)
 	d.shutdown(end)

@@ -20,12 +20,12 @@ const (
 // of that run.
 func (d *driver) arm() {
 	t := d.turn
-	t.armed, t.ran, t.whole, t.check, t.since = true, false, false, 0, d.clocks.Elapsed()
+	t.armed, t.ran, t.whole, t.check, t.since = true, false, false, 0, d.Clocks.Elapsed()
 }
 
 // run tells the server to run, and waits where it cannot do so now.
 func (d *driver) run() error {
-	wait, begun := runAgain, d.clocks.Elapsed()
+	wait, begun := runAgain, d.Clocks.Elapsed()
 	for attempt := int64(1); ; attempt++ {
 		d.arm()
 		_, err := d.call(requestRun(d.id))
@@ -42,7 +42,7 @@ func (d *driver) run() error {
 		default:
 			return d.ending(err)
 		}
-		if statusOf(err) != http.StatusTooManyRequests && d.clocks.Elapsed()-begun > runLimit {
+		if statusOf(err) != http.StatusTooManyRequests && d.Clocks.Elapsed()-begun > runLimit {
 			return d.ending(err)
 		}
 		d.retry("run", err, attempt)
@@ -76,12 +76,12 @@ func (d *driver) retry(op string, err error, attempt int64) {
 // not read that.
 func (d *driver) rerun() {
 	t := d.turn
-	if t.halt.wanted {
+	if t.halt.Wanted {
 		d.turnEnded(execPaused)
 		return
 	}
 	if t.reruns++; t.reruns > maxReruns {
-		d.fail(session.Failf(wire.CauseProvider, "agent-server is idle though it was told %d times to run", t.reruns))
+		d.Fail(session.Failf(wire.CauseProvider, "agent-server is idle though it was told %d times to run", t.reruns))
 		return
 	}
 	d.resume()
@@ -98,9 +98,9 @@ func (d *driver) resume() {
 		case err == nil || d.turn != t || !t.active:
 		case status == http.StatusConflict || status == http.StatusTooManyRequests || unclear(err):
 			d.retry("run", err, int64(t.reruns))
-			t.check = d.clocks.Elapsed() + confirmAgain
+			t.check = d.Clocks.Elapsed() + confirmAgain
 		default:
-			d.fail(session.EndingOf(d.ending(err)))
+			d.Fail(session.EndingOf(d.ending(err)))
 		}
 	})
 }

@@ -34,16 +34,13 @@ func (d *driver) spawn() error {
 	d.server = &server{starting: true}
 	s := d.server
 	var failed error
-	ctx := d.workCtx
-	d.work.Go(func() {
+	d.Beside(func(ctx context.Context) {
 		use, err := spawn.Open(ctx, *d.cfg.Server.Spawn)
 		s.use = use // also where nobody hears of it any more: stopServer leaves it then
-		d.post(ctx, func() { s.starting, failed = false, err })
+		d.Post(func() { s.starting, failed = false, err })
 	})
-	for s.starting {
-		if err := d.step(); err != nil {
-			return err
-		}
+	if err := session.Until(d.step, func() bool { return !s.starting }); err != nil {
+		return err
 	}
 	if failed != nil {
 		return startFailure(failed)
@@ -69,30 +66,29 @@ func startFailure(err error) *session.Ending {
 // watchServer has a server started again that has died; the conversation is on disk.
 func (d *driver) watchServer() {
 	s := d.server
-	if s == nil || s.starting || d.end != nil || !s.use.Gone() {
+	if s == nil || s.starting || d.End != nil || !s.use.Gone() {
 		return
 	}
 	died := &session.Ending{Outcome: wire.Failed, Category: wire.CausePeerDied,
 		Message: "the agent-server has died", Detail: "its output is in " + spawn.LogFile(d.cfg.Server.Spawn.Dir)}
 	if s.restarts++; s.restarts > maxRestarts {
 		died.Message = fmt.Sprintf("the agent-server has died %d times", s.restarts)
-		d.fail(died)
+		d.Fail(died)
 		return
 	}
 	d.warn("server_restarted", "the agent-server has died, and is started again")
 	s.starting = true
-	ctx := d.workCtx
-	d.work.Go(func() {
+	d.Beside(func(ctx context.Context) {
 		err := s.use.Again(ctx)
-		d.post(ctx, func() {
+		d.Post(func() {
 			s.starting = false
 			switch {
 			case err != nil:
 				died.Message = fmt.Sprintf("the agent-server has died: %v", err)
-				d.fail(died)
+				d.Fail(died)
 			case s.use.URL != d.cfg.Server.URL:
 				died.Message = "the agent-server has died, and its port is taken"
-				d.fail(died)
+				d.Fail(died)
 			}
 		})
 	})

@@ -27,7 +27,7 @@ func (d *driver) userSaid(text string) {
 		}
 		d.posted = append(d.posted[:i:i], d.posted[i+1:]...)
 		if p.letter != nil {
-			d.inbox.Consumed(p.letter.ClientID, d.turn.id)
+			d.Inbox.Consumed(p.letter.ClientID, d.turn.id)
 		}
 		return
 	}
@@ -55,27 +55,17 @@ func (d *driver) Steer(l *session.Letter) {
 		switch status := statusOf(err); {
 		case l.Try != try: // it was given up for lost, and sent once more
 		case err == nil, status == http.StatusTooManyRequests: // which has saved it
-			d.inbox.Accepted(l, turn)
+			d.Inbox.Accepted(l, turn)
 			if status == http.StatusTooManyRequests && d.turn.active {
 				d.resume()
 			}
 		case unclear(err):
-			d.inbox.Doubt(l, err.Error())
+			d.Inbox.Doubt(l, err.Error())
 		default:
 			d.forget(l)
-			d.inbox.Refused(l, err.Error())
+			d.Inbox.Refused(l, err.Error())
 		}
 	})
-}
-
-// nextQueued returns the text that is to start the next turn.
-func (d *driver) nextQueued() *session.Letter {
-	l := d.queued
-	d.queued = nil
-	if l == nil {
-		l = d.inbox.Next()
-	}
-	return l
 }
 
 // settle finds out, between two turns, what became of texts that were sent before.
@@ -83,7 +73,7 @@ func (d *driver) settle() error {
 	if err := d.hearSteers(); err != nil {
 		return err
 	}
-	unread := d.inbox.Unread()
+	unread := d.Inbox.Unread()
 	if len(unread) == 0 {
 		return nil
 	}
@@ -92,26 +82,21 @@ func (d *driver) settle() error {
 	case isEnding(err):
 		return err
 	case err != nil:
-		d.inbox.Unsettled(err)
+		d.Inbox.Unsettled(err)
 		return nil
 	}
 	for _, l := range unread {
 		d.forget(l)
 	}
-	d.inbox.Settle(seen)
+	d.Inbox.Settle(seen)
 	return nil
 }
 
 // hearSteers waits for the answers to texts that were sent into a turn which has ended
 // meanwhile: most of them say all that is to be known.
 func (d *driver) hearSteers() error {
-	due := d.clocks.Elapsed() + readLimit
-	for d.steers > 0 && d.clocks.Elapsed() < due {
-		if err := d.step(); err != nil {
-			return err
-		}
-	}
-	return nil
+	due := d.Clocks.Elapsed() + readLimit
+	return session.Until(d.step, func() bool { return d.steers == 0 || d.Clocks.Elapsed() >= due })
 }
 
 // historyPages bounds how far back a text is looked for.

@@ -11,18 +11,17 @@ import (
 // shutdown ends the turn, then the requests and the socket, then the server where that
 // is ours. All of it takes at most the grace and two seconds.
 func (d *driver) shutdown(end *session.Ending) {
-	d.fail(end)
+	d.Fail(end)
 	if d.client != nil && d.turn.active {
 		d.quietTurn(d.cfg.Grace / 2)
 	}
-	d.endWork()
-	d.work.Wait()
+	d.Close()
 	d.stopServer()
 }
 
 // quietTurn interrupts the running turn and waits for its end.
 func (d *driver) quietTurn(limit time.Duration) {
-	d.turn.armed, d.turn.ran, d.turn.halt.sent = true, true, false
+	d.turn.armed, d.turn.ran, d.turn.halt.Sent = true, true, false
 	d.interrupt()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -30,11 +29,11 @@ func (d *driver) quietTurn(limit time.Duration) {
 		select {
 		case f, ok := <-d.frames:
 			d.heard(f, ok)
-		case job := <-d.jobs:
+		case job := <-d.Jobs():
 			job()
-		case now := <-d.ticker.C:
-			d.clocks.Advance(now)
-			if c := d.turn.check; c > 0 && d.clocks.Elapsed() >= c {
+		case now := <-d.Ticks():
+			d.Clocks.Advance(now)
+			if c := d.turn.check; c > 0 && d.Clocks.Elapsed() >= c {
 				d.confirm()
 			}
 		case <-timer.C:
@@ -48,7 +47,7 @@ func (d *driver) quietTurn(limit time.Duration) {
 // conclude writes down how the session ended.
 func (d *driver) conclude(end *session.Ending) (*wire.Outcome, error) {
 	d.closeConversation(end)
-	undelivered := d.inbox.Close(!d.turn.active)
+	undelivered := d.Inbox.Close(!d.turn.active)
 	r := session.Result{
 		End: end, Session: d.id, Turns: d.turns, FinalText: d.answer,
 		Undelivered: undelivered, Usage: d.meter.Own(), Model: d.model, Peer: &d.agent,

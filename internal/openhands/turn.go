@@ -90,30 +90,30 @@ func (d *driver) savePrompt(p session.Prompt) error {
 func (d *driver) newTurn() {
 	d.turns++
 	d.turn = &turn{number: d.turns, id: fmt.Sprintf("turn-%d", d.turns), active: true, begun: d.cfg.Now()}
-	d.clocks.Turn(true)
+	d.Clocks.Turn(true)
 }
 
 // abandon ends a turn that the server has not begun.
 func (d *driver) abandon() {
 	d.turn.active = false
-	d.clocks.Turn(false)
-	d.inbox.End()
+	d.Clocks.Turn(false)
+	d.Inbox.End()
 }
 
 // begin sends the prompt, and then lets the agent run: so each of the two can be tried
 // again by itself.
 func (d *driver) begin(p session.Prompt) error {
 	if p.Letter != nil {
-		d.inbox.Sent(p.Letter)
+		d.Inbox.Sent(p.Letter)
 	}
 	if err := d.say(p.Text, p.Letter); err != nil {
 		if p.Letter != nil && !isEnding(err) {
-			d.inbox.Refused(p.Letter, err.Error())
+			d.Inbox.Refused(p.Letter, err.Error())
 		}
 		return d.ending(err)
 	}
 	if p.Letter != nil {
-		d.inbox.Accepted(p.Letter, d.turn.id)
+		d.Inbox.Accepted(p.Letter, d.turn.id)
 	}
 	d.seeded()
 	d.em.Turn(d.turn.id)
@@ -122,7 +122,7 @@ func (d *driver) begin(p session.Prompt) error {
 		return err
 	}
 	if d.turn.active { // it may have ended before the answer came
-		d.inbox.Begin(d.id, d.turn.id)
+		d.Inbox.Begin(d.id, d.turn.id)
 	}
 	return nil
 }
@@ -188,7 +188,7 @@ func (d *driver) status(word string) {
 		t.ran, t.check = true, 0
 	case execFinished, execError, execStuck, execPaused, execWaiting, execIdle:
 		if t.check == 0 {
-			t.check = d.clocks.Elapsed() + hintDelay
+			t.check = d.Clocks.Elapsed() + hintDelay
 		}
 	}
 }
@@ -237,19 +237,19 @@ func (d *driver) confirmed(word string) {
 	if !t.active || !t.armed {
 		return
 	}
-	over := t.ran || t.whole && word == execFinished || d.clocks.Elapsed()-t.since > startedAfter
+	over := t.ran || t.whole && word == execFinished || d.Clocks.Elapsed()-t.since > startedAfter
 	if word == execRunning || !over {
 		if t.whole || word != execRunning {
-			t.check = d.clocks.Elapsed() + confirmAgain
+			t.check = d.Clocks.Elapsed() + confirmAgain
 		}
 		return
 	}
 	switch {
 	case word == execWaiting && t.answering:
-		t.check = d.clocks.Elapsed() + confirmAgain
-	case word != execWaiting && d.steers > 0 && !t.halt.wanted:
+		t.check = d.Clocks.Elapsed() + confirmAgain
+	case word != execWaiting && d.steers > 0 && !t.halt.Wanted:
 		// A text that comes just now lets the server run on, and that is this turn's.
-		t.check = d.clocks.Elapsed() + session.Tick
+		t.check = d.Clocks.Elapsed() + session.Tick
 	case word == execWaiting:
 		t.armed = false
 		d.confirmation()
@@ -268,7 +268,7 @@ func (d *driver) turnEnded(word string) {
 	}
 	t.active, t.armed, t.status = false, false, word
 	d.answer = t.text
-	d.clocks.Turn(false)
+	d.Clocks.Turn(false)
 	status := map[string]string{execFinished: "completed", execPaused: "interrupted"}[word]
 	if status == "" {
 		status = "failed"
@@ -277,8 +277,8 @@ func (d *driver) turnEnded(word string) {
 		Number: t.number, Status: wire.Text(status), DurationMS: wire.Count(d.cfg.Now().Sub(t.begun).Milliseconds()),
 	}, nil)
 	d.em.Turn("")
-	d.inbox.End()
-	t.halt.Ended(d.inbox, d.turn.id, word == execPaused)
+	d.Inbox.End()
+	t.halt.Ended(d.Inbox, d.turn.id, word == execPaused)
 	d.withdraw()
 }
 
@@ -286,8 +286,8 @@ func (d *driver) turnEnded(word string) {
 func (d *driver) judge() error {
 	t := d.turn
 	switch {
-	case d.end != nil:
-		return d.end
+	case d.End != nil:
+		return d.End
 	case t.status == execFinished && strings.TrimSpace(t.text) == "":
 		return session.Failf(wire.CauseNoAnswer, "the turn completed without an answer")
 	case t.status == execFinished:
@@ -297,10 +297,7 @@ func (d *driver) judge() error {
 	case t.status == execError:
 		return d.failure(t.problem)
 	case t.status == execPaused && t.halt.End != nil:
-		if d.queued = d.inbox.Next(); d.queued != nil {
-			return nil
-		}
-		return t.halt.End
+		return d.Halted(&t.halt.Halt)
 	case t.status == execPaused:
 		return session.Failf(wire.CauseProvider, "somebody else paused the conversation")
 	}

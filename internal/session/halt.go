@@ -3,6 +3,9 @@ package session
 // Halt keeps the requests that asked for the end of the running turn, until it is known
 // what became of it. It belongs to its session's goroutine.
 type Halt struct {
+	Wanted  bool // the end is asked for
+	Sent    bool // and the peer was told; once, unless it could not do it yet
+	Granted bool // the peer does it
 	// End is how the run ends where no text waits to start the next turn; nil while
 	// nobody asked.
 	End *Ending
@@ -10,10 +13,18 @@ type Halt struct {
 	letters []*Letter
 }
 
-// Add takes one more request, which is on its way to the peer.
-func (h *Halt) Add(in *Inbox, l *Letter) {
+// Take takes one more request for the end of the turn with that id. active says that it
+// runs; tell asks the peer, if that has not been done.
+func (h *Halt) Take(in *Inbox, l *Letter, active bool, turn string, tell func()) {
+	if !active {
+		in.Refused(l, "no turn runs")
+		return
+	}
 	h.letters, h.End = append(h.letters, l), l.Ending()
 	in.Sent(l)
+	if tell(); h.Granted {
+		h.Accept(in, turn)
+	}
 }
 
 // Accept answers the requests: the peer ends that turn.
