@@ -11,13 +11,10 @@ package codex
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"time"
 
-	"ostoolkit/internal/approval"
 	"ostoolkit/internal/session"
 	"ostoolkit/internal/toolbox"
-	"ostoolkit/internal/watch"
 	"ostoolkit/internal/wire"
 )
 
@@ -27,44 +24,21 @@ const Harness = "codex"
 // contract names the protocol that a recorded thread can be resumed with.
 const contract = "codex-app-server-v2"
 
-// Values of Config.Resume besides a thread id.
-const (
-	ResumeAuto  = "auto"  // the recorded thread, if it fits
-	ResumeNever = "never" // a fresh thread
-)
-
 // Config is one session.
 type Config struct {
-	Place   session.Place
-	Emitter *session.Emitter
-	Plan    session.Plan
-	Limits  session.Limits
-	Budget  session.Budget
-	Route   *wire.Route
+	session.Config
 
 	Launch Launch
 	Thread Thread
-	Resume string
 
 	Goal     string        // of the thread, whose server then makes turns by itself; "": none
 	GoalWait time.Duration // for the next turn of an active goal; 0: no limit
 
-	Approvals    approval.Policy
-	ApprovalWait time.Duration // for an answer through the mailbox; 0: no limit
-	InputWait    time.Duration // the same, for a question
-	Watch        watch.Options // of the mailbox; Warn is not used
-	Tools        *toolbox.Box  // nil: none
-	Deltas       bool
+	InputWait time.Duration // for the answer to a question, as ApprovalWait
+	Tools     *toolbox.Box  // nil: none
 
 	StartTimeout time.Duration // for initialize, thread/start and thread/resume
 	ReadTimeout  time.Duration // for the answer to any other request
-	Grace        time.Duration // for a polite stop
-
-	Now   func() time.Time
-	Slept func() time.Duration // see session.Suspension; nil: a suspend is not told
-	Hurry <-chan struct{}      // closed: stop now
-	Trace io.Writer            // nil: no trace of the frames
-	Warn  func(format string, args ...any)
 	// Sweep ends what outlived the app-server; nil does nothing.
 	Sweep func(context.Context)
 	// Schema says what an app-server of that version would not understand of our

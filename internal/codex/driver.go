@@ -62,7 +62,7 @@ type driver struct {
 
 func newDriver(ctx context.Context, cfg Config) *driver {
 	d := &driver{
-		Loop: session.NewLoop(ctx, cfg.Emitter, cfg.Limits, cfg.Slept),
+		Loop: session.NewLoop(ctx, cfg.Config),
 		cfg:  cfg, em: cfg.Emitter,
 		budget:  cfg.Budget,
 		slots:   make(chan struct{}, toolWorkers),
@@ -82,7 +82,7 @@ func newDriver(ctx context.Context, cfg Config) *driver {
 // session opens the thread and makes the turns.
 func (d *driver) session(ctx context.Context) *session.Ending {
 	d.em.Emit(wire.EventSessionPlanned, d.cfg.planned(), nil)
-	d.OpenInbox(d.cfg.Place, d, session.InboxOptions{Harness: Harness, Now: d.cfg.Now, Watch: d.cfg.Watch})
+	d.OpenInbox(Harness, d)
 	if err := d.connect(); err != nil {
 		return session.EndingOf(err)
 	}

@@ -83,9 +83,9 @@ func (d *driver) openThread() error {
 // candidate returns the thread to resume, or "" and why there is none.
 func (c *Config) candidate(old *session.Conversation) (id, reason string) {
 	switch {
-	case c.Resume == ResumeNever:
+	case c.Resume == session.ResumeNever:
 		return "", "a fresh thread was asked for"
-	case c.Resume != ResumeAuto:
+	case c.Resume != session.ResumeAuto:
 		return c.Resume, "the thread was named"
 	case old == nil:
 		return "", ""

@@ -53,7 +53,8 @@ func Probe(ctx context.Context, l Launch, dir string, limit time.Duration, previ
 	if err := os.Remove(log.Name()); err != nil {
 		return nil, session.Failf(wire.CauseState, "open the app-server's log: %v", err)
 	}
-	c := Config{Launch: l, Place: session.Place{Workspace: &wire.Workspace{Path: dir}}, Now: time.Now}
+	place := session.Place{Workspace: &wire.Workspace{Path: dir}}
+	c := Config{Launch: l, Config: session.Config{Place: place, Now: time.Now}}
 	p, err := c.start(argv, log)
 	if err != nil {
 		return nil, session.Failf(wire.CauseUnavailable, "start codex: %v", err)

@@ -92,9 +92,11 @@ func newWorld(t testing.TB, script func(*server)) *world {
 		t.Fatal(err)
 	}
 	w.cfg = Config{
-		Place: place, Emitter: em, Plan: session.Plan{MaxTurns: 1, Full: "do it", Continue: "go on"},
-		Thread: Thread{Sandbox: sandboxReadOnly}, Resume: ResumeAuto, Approvals: approval.ByPolicy,
-		StartTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, Grace: time.Second, Now: now, Warn: t.Logf,
+		Config: session.Config{
+			Place: place, Emitter: em, Plan: session.Plan{MaxTurns: 1, Full: "do it", Continue: "go on"},
+			Resume: session.ResumeAuto, Approvals: approval.ByPolicy, Grace: time.Second, Now: now, Warn: t.Logf,
+		},
+		Thread: Thread{Sandbox: sandboxReadOnly}, StartTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second,
 	}
 	w.cfg.dial = func() (*peer, error) { return w.dial(t, script) }
 	return w

@@ -21,8 +21,8 @@ type Request struct {
 func Templates() []Request {
 	const id, turnID = "00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000001"
 	d := &driver{thread: id, cfg: Config{
-		Goal:  "text",
-		Place: session.Place{Workspace: &wire.Workspace{Path: "/workspace"}},
+		Goal:   "text",
+		Config: session.Config{Place: session.Place{Workspace: &wire.Workspace{Path: "/workspace"}}},
 		Thread: Thread{
 			Model: "model", Effort: "medium", ApprovalPolicy: "never", Sandbox: sandboxWorkspaceWrite,
 			WritableRoots: []string{"/root"},

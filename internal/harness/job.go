@@ -22,8 +22,8 @@ import (
 // given: the session has the instructions already.
 const continuation = `Continue with the task. Its instructions and your earlier work are above in this conversation; do not start over. Look at the present state of the working folder first, then do what is still missing. If nothing is missing, check the result once more and say so.`
 
-// Limits returns the session's limits; turn is the workflow's for one turn.
-func (c *Command) Limits(turn time.Duration) session.Limits {
+// limits returns the session's limits; turn is the workflow's for one turn.
+func (c *Command) limits(turn time.Duration) session.Limits {
 	o, agent := c.Options, c.Workflow.Agent
 	return session.Limits{
 		Total: o.Duration("timeout", o.Timeout, agent.RunTimeout),
@@ -32,24 +32,51 @@ func (c *Command) Limits(turn time.Duration) session.Limits {
 	}
 }
 
-// Budget returns what the run may use.
-func (c *Command) Budget() session.Budget {
+// budget returns what the run may use.
+func (c *Command) budget() session.Budget {
 	if c.Options.Given("max-tokens") {
 		return session.Budget{Tokens: c.Options.MaxTokens}
 	}
 	return session.Budget{Tokens: c.Workflow.Budget.TokensPerRun}
 }
 
-// Watching says how a mailbox is watched. OS_WATCH=off is for machines whose watchers
-// are few or do not work.
-func (c *Command) Watching() watch.Options { return watching(c.Env) }
+// Config is what a session of j is given, by a harness of that name; turn is the
+// workflow's limit for one turn.
+func (c *Command) Config(j *Job, harness string, turn time.Duration) (session.Config, *session.Ending) {
+	o, ws := c.Options, j.Place.Workspace
+	plan, end := c.plan(ws)
+	if end != nil {
+		return session.Config{}, end
+	}
+	return session.Config{
+		Place:        j.Place,
+		Emitter:      j.Emitter,
+		Plan:         plan,
+		Limits:       c.limits(turn),
+		Budget:       c.budget(),
+		Route:        c.route(ws, harness),
+		Resume:       o.Resume,
+		Approvals:    o.Approvals,
+		ApprovalWait: o.ApprovalWait,
+		Watch:        watching(c.Env),
+		Deltas:       o.Deltas,
+		Grace:        o.Grace,
+		Now:          c.Env.Now,
+		Slept:        session.Slept(),
+		Hurry:        c.Env.Hurry(),
+		Trace:        j.Trace,
+		Warn:         c.Env.Warnf,
+	}, nil
+}
 
+// watching says how a mailbox is watched. OS_WATCH=off is for machines whose watchers
+// are few or do not work.
 func watching(env *cli.Env) watch.Options {
 	return watch.Options{Forbid: env.Getenv("OS_WATCH") == "off"}
 }
 
-// Plan says which turns are made with which texts.
-func (c *Command) Plan(ws *wire.Workspace) (session.Plan, *session.Ending) {
+// plan says which turns are made with which texts.
+func (c *Command) plan(ws *wire.Workspace) (session.Plan, *session.Ending) {
 	o := c.Options
 	if fi, err := os.Stat(ws.Path); err != nil || !fi.IsDir() {
 		return session.Plan{}, session.Failf(wire.CauseState, "workspace %q is missing", ws.Path)
@@ -107,9 +134,9 @@ func (c *Command) Effort(ws *wire.Workspace) string {
 	return c.Options.Effort
 }
 
-// Route is the record's decision, or what the command line and the workflow make of
+// route is the record's decision, or what the command line and the workflow make of
 // it where nobody has decided before.
-func (c *Command) Route(ws *wire.Workspace, harness string) *wire.Route {
+func (c *Command) route(ws *wire.Workspace, harness string) *wire.Route {
 	r := wire.Route{Harness: harness, Source: "workflow"}
 	if ws.Route != nil {
 		r = *ws.Route

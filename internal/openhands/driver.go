@@ -45,7 +45,7 @@ type driver struct {
 
 func newDriver(ctx context.Context, cfg Config) *driver {
 	return &driver{
-		Loop: session.NewLoop(ctx, cfg.Emitter, cfg.Limits, cfg.Slept),
+		Loop: session.NewLoop(ctx, cfg.Config),
 		cfg:  cfg, em: cfg.Emitter,
 		budget:  cfg.Budget,
 		secrets: newRedactor(cfg.secrets()),
@@ -69,7 +69,7 @@ func (d *driver) release() {
 // session opens the conversation and makes the turns.
 func (d *driver) session(ctx context.Context) *session.Ending {
 	d.em.Emit(wire.EventSessionPlanned, d.cfg.planned(), nil)
-	d.OpenInbox(d.cfg.Place, d, session.InboxOptions{Harness: Harness, Now: d.cfg.Now, Watch: d.cfg.Watch})
+	d.OpenInbox(Harness, d)
 	if err := d.connect(); err != nil {
 		return session.EndingOf(err)
 	}

@@ -82,9 +82,9 @@ var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-
 // candidate returns the conversation to go on with, or "" and why there is none.
 func (c *Config) candidate(old *session.Conversation) (id, reason string) {
 	switch {
-	case c.Resume == ResumeNever:
+	case c.Resume == session.ResumeNever:
 		return "", "a fresh conversation was asked for"
-	case c.Resume != ResumeAuto:
+	case c.Resume != session.ResumeAuto:
 		return c.Resume, "the conversation was named"
 	case c.Agent.Reuse == ReuseNever:
 		return "", "every run begins a fresh conversation"

@@ -12,12 +12,9 @@ package openhands
 import (
 	"context"
 	"io"
-	"time"
 
-	"ostoolkit/internal/approval"
 	"ostoolkit/internal/openhands/spawn"
 	"ostoolkit/internal/session"
-	"ostoolkit/internal/watch"
 	"ostoolkit/internal/wire"
 )
 
@@ -26,12 +23,6 @@ const Harness = "openhands"
 
 // contract names the protocol that a recorded conversation can be resumed with.
 const contract = "openhands-agent-server-v1"
-
-// Values of Config.Resume besides a conversation's id.
-const (
-	ResumeAuto  = "auto"  // the recorded conversation, if it fits
-	ResumeNever = "never" // a fresh one
-)
 
 // Values of Agent.Reuse.
 const (
@@ -44,29 +35,11 @@ const finishedByMessage = "message" // the agent said something and called no fi
 
 // Config is one session.
 type Config struct {
-	Place   session.Place
-	Emitter *session.Emitter
-	Plan    session.Plan
-	Limits  session.Limits
-	Budget  session.Budget
-	Route   *wire.Route
+	session.Config
 
 	Server Server
 	Agent  Agent
-	Resume string
-
-	Approvals    approval.Policy
-	ApprovalWait time.Duration // for an answer through the mailbox; 0: no limit
-	Watch        watch.Options // of the mailbox; Warn is not used
-	Deltas       bool
-	Grace        time.Duration // for a polite stop
-
-	Now   func() time.Time
-	Rand  io.Reader            // of ids
-	Slept func() time.Duration // see session.Suspension; nil: a suspend is not told
-	Hurry <-chan struct{}      // closed: stop now
-	Trace io.Writer            // nil: no trace of requests and frames
-	Warn  func(format string, args ...any)
+	Rand   io.Reader // of ids
 }
 
 // Server says where the agent-server is. Its key never reaches a disk.

@@ -98,7 +98,7 @@ func TestCreateBody(t *testing.T) {
 
 func TestFailure(t *testing.T) {
 	now := time.Unix(1000, 0)
-	d := &driver{cfg: Config{Now: func() time.Time { return now }}}
+	d := &driver{cfg: Config{Config: session.Config{Now: func() time.Time { return now }}}}
 	for event, want := range map[string]string{
 		`{"code":"LLMAuthenticationError","classification":{"kind":"auth"}}`:              wire.CauseAuth,
 		`{"code":"LLMRateLimitError","classification":{"kind":"rate_limit"}}`:             wire.RateLimited,

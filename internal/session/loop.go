@@ -19,6 +19,7 @@ type Loop struct {
 	Queued *Letter // the text of the next turn, where an interrupt has found one
 	End    *Ending // nil while the session goes on
 
+	cfg    Config
 	em     *Emitter
 	asleep Suspension
 	ticker *time.Ticker
@@ -29,12 +30,13 @@ type Loop struct {
 }
 
 // NewLoop begins a session. Cancelling ctx is a polite stop of it, and so is a stdout
-// that nobody reads any more. slept is Suspension's. Close ends it.
-func NewLoop(ctx context.Context, em *Emitter, limits Limits, slept func() time.Duration) *Loop {
+// that nobody reads any more. Close ends it.
+func NewLoop(ctx context.Context, cfg Config) *Loop {
 	l := &Loop{
-		Clocks: Clocks{Limits: limits},
-		em:     em,
-		asleep: Suspension{Slept: slept},
+		Clocks: Clocks{Limits: cfg.Limits},
+		cfg:    cfg,
+		em:     cfg.Emitter,
+		asleep: Suspension{Slept: cfg.Slept},
 		ticker: time.NewTicker(Tick),
 		jobs:   make(chan func()),
 	}
@@ -43,7 +45,7 @@ func NewLoop(ctx context.Context, em *Emitter, limits Limits, slept func() time.
 		select {
 		case <-ctx.Done():
 			l.stopped("the session was told to stop")
-		case <-em.Gone():
+		case <-l.em.Gone():
 			l.stopped("nobody reads the events any more")
 		case <-work.Done():
 		}
@@ -55,9 +57,9 @@ func (l *Loop) stopped(why string) {
 	l.Post(func() { l.Fail(Cancelled(wire.CauseShutdown, why)) })
 }
 
-// OpenInbox takes the mailbox over for peer; see OpenInbox.
-func (l *Loop) OpenInbox(p Place, peer Steered, o InboxOptions) {
-	l.Inbox = OpenInbox(p, l.em, peer, o)
+// OpenInbox takes the mailbox over for a driver of that harness; see OpenInbox.
+func (l *Loop) OpenInbox(harness string, driver Steered) {
+	l.Inbox = OpenInbox(l.cfg.Place, l.em, driver, InboxOptions{Harness: harness, Now: l.cfg.Now, Watch: l.cfg.Watch})
 }
 
 // Jobs brings what Post was given, to be called.

@@ -44,38 +44,22 @@ func (driver) BusyHint() string {
 
 // config turns everything that was said into the configuration of one session.
 func (d driver) config(c *harness.Command, j *harness.Job) (codex.Config, *session.Ending) {
-	o, w, ws := d.options, c.Workflow, j.Place.Workspace
-	plan, end := c.Plan(ws)
+	o, w := d.options, c.Workflow.Codex
+	base, end := c.Config(j, codex.Harness, w.TurnTimeout)
 	if end != nil {
 		return codex.Config{}, end
 	}
 	launch := d.launch(c, c.AgentEnv(j.Place))
 	return codex.Config{
-		Place:        j.Place,
-		Emitter:      j.Emitter,
-		Plan:         plan,
-		Limits:       c.Limits(w.Codex.TurnTimeout),
-		Budget:       c.Budget(),
+		Config:       base,
 		Goal:         o.goal,
 		GoalWait:     o.goalWait,
-		Route:        c.Route(ws, codex.Harness),
 		Launch:       launch,
 		Schema:       d.checkSchema(c.Env, launch),
 		Thread:       d.thread(c, j.Place),
-		Resume:       o.Resume,
-		Approvals:    o.Approvals,
-		ApprovalWait: o.ApprovalWait,
 		InputWait:    o.InputWait,
-		Watch:        c.Watching(),
-		Deltas:       o.Deltas,
-		StartTimeout: codex.StartTimeout(w.Codex.ReadTimeout),
-		ReadTimeout:  w.Codex.ReadTimeout,
-		Grace:        o.Grace,
-		Now:          c.Env.Now,
-		Slept:        session.Slept(),
-		Hurry:        c.Env.Hurry(),
-		Trace:        j.Trace,
-		Warn:         c.Env.Warnf,
+		StartTimeout: codex.StartTimeout(w.ReadTimeout),
+		ReadTimeout:  w.ReadTimeout,
 		Sweep:        c.Sweep,
 	}, nil
 }

@@ -52,8 +52,7 @@ func (d driver) Secrets(c *harness.Command) []string {
 
 // config turns everything that was said into the configuration of one session.
 func (d driver) config(c *harness.Command, j *harness.Job) (openhands.Config, *session.Ending) {
-	o, ws := d.options, j.Place.Workspace
-	plan, end := c.Plan(ws)
+	base, end := c.Config(j, openhands.Harness, c.Workflow.Codex.TurnTimeout)
 	if end != nil {
 		return openhands.Config{}, end
 	}
@@ -68,36 +67,19 @@ func (d driver) config(c *harness.Command, j *harness.Job) (openhands.Config, *s
 	if end := d.checkServer(s, server, command); end != nil {
 		return openhands.Config{}, end
 	}
-	grace := o.Grace
 	if command != "" {
 		argv, err := shlex.Split(command)
 		if err != nil || len(argv) == 0 {
 			return openhands.Config{}, session.Failf(wire.CauseConfig, "the command %q of the agent-server is no list of words", command)
 		}
 		server.Spawn = d.spawn(c, j.Place, argv)
-		grace = o.Duration("grace", o.Grace, spawnGrace)
+		base.Grace = d.options.Duration("grace", base.Grace, spawnGrace)
 	}
 	return openhands.Config{
-		Place:        j.Place,
-		Emitter:      j.Emitter,
-		Plan:         plan,
-		Limits:       c.Limits(c.Workflow.Codex.TurnTimeout),
-		Budget:       c.Budget(),
-		Route:        c.Route(ws, openhands.Harness),
-		Server:       server,
-		Agent:        d.agent(c, s, ws),
-		Resume:       o.Resume,
-		Approvals:    o.Approvals,
-		ApprovalWait: o.ApprovalWait,
-		Watch:        c.Watching(),
-		Deltas:       o.Deltas,
-		Grace:        grace,
-		Now:          c.Env.Now,
-		Rand:         c.Env.Rand,
-		Slept:        session.Slept(),
-		Hurry:        c.Env.Hurry(),
-		Trace:        j.Trace,
-		Warn:         c.Env.Warnf,
+		Config: base,
+		Server: server,
+		Agent:  d.agent(c, s, j.Place.Workspace),
+		Rand:   c.Env.Rand,
 	}, nil
 }
 
