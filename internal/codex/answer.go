@@ -3,7 +3,6 @@ package codex
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -197,38 +196,17 @@ func toolSpec(s toolbox.Spec) map[string]any {
 	return map[string]any{"type": "function", "name": s.Name, "description": s.Description, "inputSchema": s.InputSchema}
 }
 
-// callTool runs a host-side tool beside the session, a few at a time.
+// callTool runs a host-side tool beside the session.
 func (d *driver) callTool(f *frame) {
-	if d.tools >= maxToolCalls {
-		d.reply(f, toolResult(toolbox.Result{Text: fmt.Sprintf("%d tool calls are under way already", d.tools)}))
-		return
-	}
-	if d.cfg.Tools == nil {
-		d.reply(f, toolResult(toolbox.Result{Text: "this session has no tools"}))
-		return
-	}
-	d.tools++
 	called := *f
 	name, args := f.params().Get("tool").Str, json.RawMessage(orNull(f.params().Get("arguments")))
 	d.Beside(func(ctx context.Context) {
-		result := d.useTool(ctx, name, args)
+		result := d.cfg.Tools.Call(ctx, name, args)
 		d.Post(func() {
-			d.tools--
 			d.Clocks.Progress()
 			d.reply(&called, toolResult(result))
 		})
 	})
-}
-
-// useTool waits for a free slot and runs the tool. It ends with the session.
-func (d *driver) useTool(ctx context.Context, name string, args json.RawMessage) toolbox.Result {
-	select {
-	case d.slots <- struct{}{}:
-		defer func() { <-d.slots }()
-		return d.cfg.Tools.Call(ctx, name, args)
-	case <-ctx.Done():
-		return toolbox.Result{Text: "the session has ended"}
-	}
 }
 
 func toolResult(r toolbox.Result) map[string]any {

@@ -12,11 +12,9 @@ import (
 )
 
 const (
-	maxStrays    = 1000             // lines that are no frames, before the first frame
-	drainLimit   = time.Second      // for frames still in the pipe of a server that ended
-	systemError  = 30 * time.Second // from a systemError to the end of its turn
-	maxToolCalls = 64               // tool calls that may be under way or wait
-	toolWorkers  = 4                // tools that run at once
+	maxStrays   = 1000             // lines that are no frames, before the first frame
+	drainLimit  = time.Second      // for frames still in the pipe of a server that ended
+	systemError = 30 * time.Second // from a systemError to the end of its turn
 )
 
 // driver is the state of one session. Everything in it belongs to the goroutine of
@@ -34,9 +32,6 @@ type driver struct {
 	fading bool            // it is going: its last frames are waited for
 	faded  time.Duration   // since then
 	why    string          // what became of the server
-
-	slots chan struct{}
-	tools int // calls under way or waiting
 
 	nextID int64
 	calls  map[string]*call
@@ -65,7 +60,6 @@ func newDriver(ctx context.Context, cfg Config) *driver {
 		Loop: session.NewLoop(ctx, cfg.Config),
 		cfg:  cfg, em: cfg.Emitter,
 		budget:  cfg.Budget,
-		slots:   make(chan struct{}, toolWorkers),
 		calls:   make(map[string]*call),
 		asks:    make(map[string]*asked),
 		turn:    &turn{},

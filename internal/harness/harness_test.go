@@ -32,7 +32,7 @@ func TestParse(t *testing.T) {
 		ok   func(*Options) bool
 	}{
 		{"", func(o *Options) bool {
-			return !o.prompted && o.Resume == ResumeAuto && o.Grace == 10*time.Second && o.Approvals == approval.ByPolicy
+			return !o.prompted && o.Resume == session.ResumeAuto && o.Grace == 10*time.Second && o.Approvals == approval.ByPolicy
 		}},
 		{"hello", func(o *Options) bool { return o.prompted && o.prompt == "hello" }},
 		{"-", func(o *Options) bool { return o.prompted && o.prompt == "-" }},

@@ -8,12 +8,7 @@ import (
 
 	"ostoolkit/internal/approval"
 	"ostoolkit/internal/cli"
-)
-
-// Values of Options.Resume besides an id.
-const (
-	ResumeAuto  = "auto"  // the recorded session, if it fits
-	ResumeNever = "never" // a fresh one
+	"ostoolkit/internal/session"
 )
 
 // defaultWait is how long a person may take to answer the agent.
@@ -40,6 +35,7 @@ type Options struct {
 	ApprovalWait time.Duration
 	InputWait    time.Duration
 	Env          []string
+	Tools        []string
 	Raw          bool
 	Deltas       bool
 	Quiet        bool
@@ -56,7 +52,7 @@ type Options struct {
 // NewOptions returns the options of the command with that usage, before any flag was
 // read.
 func NewOptions(u *cli.Usage) *Options {
-	return &Options{Cwd: ".", Resume: ResumeAuto, usage: u, given: make(map[string]bool)}
+	return &Options{Cwd: ".", Resume: session.ResumeAuto, usage: u, given: make(map[string]bool)}
 }
 
 // AddTo adds the shared flags to fs.
@@ -66,7 +62,7 @@ func (o *Options) AddTo(fs *pflag.FlagSet) {
 	fs.StringVar(&o.PromptFile, "prompt-file", "", "read the PROMPT from `FILE`")
 	fs.StringVar(&o.Model, "model", "", "the `model` to ask for")
 	fs.StringVar(&o.Effort, "effort", "", "the reasoning `effort` to ask for")
-	fs.StringVar(&o.Resume, "resume", ResumeAuto, "go on with the recorded session if it fits, with none, or with that of an ID: `auto|never|ID`")
+	fs.StringVar(&o.Resume, "resume", session.ResumeAuto, "go on with the recorded session if it fits, with none, or with that of an ID: `auto|never|ID`")
 	fs.IntVar(&o.MaxTurns, "max-turns", 0, "make at most `N` turns (default agent.max_turns)")
 	fs.StringVar(&o.Continue, "continue", "", "the `TEXT` of every turn after the first; without --recheck it asks for --max-turns turns")
 	fs.StringVar(&o.Recheck, "recheck", "", "between turns, give the issue record to `CMD` and stop unless it prints an active issue")
@@ -80,6 +76,7 @@ func (o *Options) AddTo(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.Deltas, "deltas", false, "print pieces of messages and of output as they come")
 	fs.BoolVar(&o.Quiet, "quiet", false, "no lines for people on stderr, even on a terminal")
 	fs.BoolVar(&o.DryRun, "dry-run", false, "say what would be done and start nothing")
+	fs.StringArrayVar(&o.Tools, "tools", nil, "offer the host-side tools of `CMD`; may be repeated (default tools.commands)")
 	fs.StringVar(&o.Trace, "trace", "", "append every frame of both directions to `FILE`")
 	fs.StringVar(&o.approvals, "approvals", "policy", "`who` answers when the agent asks for leave, and what: policy, accept, decline, mailbox")
 	fs.DurationVar(&o.ApprovalWait, "approval-wait", defaultWait, "with --approvals mailbox, wait `D` for the answer to an approval (0: no limit)")

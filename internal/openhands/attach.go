@@ -30,6 +30,7 @@ func (d *driver) attach(id string) (lost string, err error) {
 		return "", err
 	}
 	d.id, d.reach.status = id, info.Get("execution_status").Str
+	d.missTools(info)
 	if lost, err = d.quiet(); lost == "" && err == nil {
 		err = d.adjust()
 	}

@@ -34,6 +34,8 @@ type driver struct {
 	reach   reach
 	asked   *asked   // what waits for leave; nil: nothing
 	steers  int      // messages that are not answered
+	hosted  int      // host-side tools whose results are not sent
+	taken   int      // messages that were answered: a status from before the newest is old
 	posted  []posted // messages that are not seen in the log
 	tools   map[string]*call
 	model   wire.Model

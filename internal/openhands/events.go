@@ -18,6 +18,7 @@ type call struct {
 	command string // of the terminal or the file editor
 	path    string
 	risk    string // as the approval has it; "" for not known
+	args    string // of a host-side tool
 }
 
 // take deals with one event of the log, once.
@@ -102,6 +103,9 @@ func (d *driver) action(e gjson.Result) {
 		item: text(e.Get("tool_call_id")), tool: e.Get("tool_name").Str, kind: a.Get("kind").Str,
 		command: a.Get("command").Str, path: a.Get("path").Str, risk: riskOf(e.Get("security_risk").Str),
 	}
+	if c.hosted() {
+		c.args = hostArgs(a)
+	}
 	d.tools[e.Get("tool_call_id").Str] = c
 	switch c.kind {
 	case "TerminalAction":
@@ -122,8 +126,11 @@ func (d *driver) action(e gjson.Result) {
 
 func (c *call) event(success *bool) *wire.Tool {
 	t := &wire.Tool{Item: c.item, Tool: c.tool, Source: "builtin", Success: success}
-	if c.kind == "MCPToolAction" {
+	switch {
+	case c.kind == "MCPToolAction":
 		t.Source = "mcp"
+	case c.hosted():
+		t.Source = "host"
 	}
 	return t
 }
@@ -150,6 +157,8 @@ func (d *driver) completed(e gjson.Result, status string, success bool, output s
 	case c.kind == "FinishAction", c.kind == "ThinkAction":
 	case c.kind == "TerminalAction":
 		d.em.Emit(wire.EventCommandCompleted, commandResult(c, e.Get("observation"), status, output), []byte(e.Raw))
+	case c.hosted() && success:
+		d.callTool(c, []byte(e.Raw))
 	case c.kind == "FileEditorAction" && c.command != "view":
 		d.em.Emit(wire.EventFileChanged, &wire.FileChange{Item: c.item, Paths: []string{c.path}, Status: wire.Text(status)}, []byte(e.Raw))
 	default:

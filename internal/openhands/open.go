@@ -122,6 +122,9 @@ func (d *driver) start(reason string) error {
 // create may be repeated: the server knows the id.
 func (d *driver) create(id string) error {
 	body := d.cfg.Agent.createBody(id, d.cfg.Place.Workspace.Path)
+	if tools := clientTools(d.cfg.Tools); tools != nil {
+		body["client_tools"] = tools
+	}
 	for attempt := int64(1); ; attempt++ {
 		info, err := d.call(requestCreate(body))
 		if err == nil {

@@ -15,6 +15,7 @@ import (
 
 	"ostoolkit/internal/openhands/spawn"
 	"ostoolkit/internal/session"
+	"ostoolkit/internal/toolbox"
 	"ostoolkit/internal/wire"
 )
 
@@ -39,7 +40,8 @@ type Config struct {
 
 	Server Server
 	Agent  Agent
-	Rand   io.Reader // of ids
+	Tools  *toolbox.Box // host-side; nil: none
+	Rand   io.Reader    // of ids
 }
 
 // Server says where the agent-server is. Its key never reaches a disk.

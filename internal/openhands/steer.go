@@ -2,6 +2,7 @@ package openhands
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/tidwall/gjson"
 
@@ -21,26 +22,36 @@ func (d *driver) expect(text string, l *session.Letter) {
 
 // userSaid takes a user message of the log: the oldest of ours with that text.
 func (d *driver) userSaid(text string) {
-	for i, p := range d.posted {
-		if p.text != text {
-			continue
-		}
-		d.posted = append(d.posted[:i:i], d.posted[i+1:]...)
-		if p.letter != nil {
-			d.Inbox.Consumed(p.letter.ClientID, d.turn.id)
-		}
+	i := slices.IndexFunc(d.posted, func(p posted) bool { return p.text == text })
+	if i < 0 {
 		return
+	}
+	letter := d.posted[i].letter
+	d.posted = slices.Delete(d.posted, i, i+1)
+	if letter != nil {
+		d.Inbox.Consumed(letter.ClientID, d.turn.id)
 	}
 }
 
 // forget drops a message that the server has refused.
 func (d *driver) forget(l *session.Letter) {
-	for i, p := range d.posted {
-		if p.letter == l {
-			d.posted = append(d.posted[:i:i], d.posted[i+1:]...)
-			return
-		}
+	d.drop(func(p posted) bool { return p.letter == l })
+}
+
+// forgetText drops a message of our own.
+func (d *driver) forgetText(text string) {
+	d.drop(func(p posted) bool { return p.letter == nil && p.text == text })
+}
+
+func (d *driver) drop(which func(posted) bool) {
+	if i := slices.IndexFunc(d.posted, which); i >= 0 {
+		d.posted = slices.Delete(d.posted, i, i+1)
 	}
+}
+
+// expected reports whether a text of ours is not in the log yet.
+func (d *driver) expected(text string) bool {
+	return slices.ContainsFunc(d.posted, func(p posted) bool { return p.text == text })
 }
 
 // Steer implements session.Steered. During a call of a tool the server answers when
@@ -52,6 +63,7 @@ func (d *driver) Steer(l *session.Letter) {
 	d.expect(l.Request.Text, l)
 	d.send(requestMessage(d.id, l.Request.Text, run, steerLimit), func(_ gjson.Result, err error) {
 		d.steers--
+		d.taken++
 		switch status := statusOf(err); {
 		case l.Try != try: // it was given up for lost, and sent once more
 		case err == nil, status == http.StatusTooManyRequests: // which has saved it

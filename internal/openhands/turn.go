@@ -3,7 +3,6 @@ package openhands
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -159,7 +158,7 @@ func (d *driver) said(text string) (bool, error) {
 		return false, err
 	}
 	// It may also have come over the socket, before the answer got lost.
-	return !slices.ContainsFunc(d.posted, func(p posted) bool { return p.text == text }), nil
+	return !d.expected(text), nil
 }
 
 // fillNow fetches what we may have missed, and waits for it.
@@ -211,6 +210,7 @@ func (d *driver) confirm() {
 		return
 	}
 	d.reach.polling, d.turn.check = true, 0
+	taken := d.taken
 	d.send(requestConversation(d.id), func(info gjson.Result, err error) {
 		d.reach.polling = false
 		if err != nil {
@@ -224,6 +224,10 @@ func (d *driver) confirm() {
 		d.fill(func(err error) {
 			if err != nil {
 				d.unreached(err)
+				return
+			}
+			if d.taken != taken { // the server may run on for that message
+				d.turn.check = d.Clocks.Elapsed() + session.Tick
 				return
 			}
 			d.confirmed(word)
@@ -247,7 +251,7 @@ func (d *driver) confirmed(word string) {
 	switch {
 	case word == execWaiting && t.answering:
 		t.check = d.Clocks.Elapsed() + confirmAgain
-	case word != execWaiting && d.steers > 0 && !t.halt.Wanted:
+	case word != execWaiting && d.steers > 0 && !t.halt.Wanted, word == execFinished && d.hosted > 0 && !t.halt.Wanted:
 		// A text that comes just now lets the server run on, and that is this turn's.
 		t.check = d.Clocks.Elapsed() + session.Tick
 	case word == execWaiting:

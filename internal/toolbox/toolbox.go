@@ -9,7 +9,7 @@
 // ends a session.
 //
 // It is not a sandbox, and it knows nothing of the protocol by which an agent asks.
-// A Box does not change after Open and may be used from several goroutines.
+// A Box may be used from several goroutines.
 package toolbox
 
 import (
@@ -34,6 +34,11 @@ const (
 	DefaultTimeout     = 30 * time.Second
 	DefaultListTimeout = 10 * time.Second
 	DefaultMaxOutput   = 1 << 20
+)
+
+const (
+	maxCalls = 64 // that may be under way or wait
+	workers  = 4  // tools that run at once
 )
 
 // Options say where and within which bounds tools run.
@@ -61,8 +66,8 @@ type Result struct {
 	Success bool
 	// Text is what the tool printed, without its last newline, as valid UTF-8. Where
 	// Success is false it is {"error":{"code","message","stderr","output"}}; code is
-	// unknown_tool, invalid_arguments, not_started, exit_status, timeout, cancelled
-	// or output_too_large.
+	// unknown_tool, invalid_arguments, too_many_calls, not_started, exit_status,
+	// timeout, cancelled or output_too_large.
 	Text string
 }
 
@@ -74,6 +79,8 @@ type Box struct {
 	env     []string
 	timeout time.Duration
 	limit   int
+	calls   chan struct{} // one for each call
+	running chan struct{} // and for each tool that runs
 }
 
 // Open asks each command for its tools. A command that cannot be run or read is an
@@ -87,6 +94,8 @@ func Open(ctx context.Context, commands []string, o Options) (*Box, error) {
 		env:     proc.Environ(o.Env, nil, o.facts()),
 		timeout: o.Timeout,
 		limit:   o.MaxOutput,
+		calls:   make(chan struct{}, maxCalls),
+		running: make(chan struct{}, workers),
 	}
 	for _, command := range commands {
 		if err := b.add(ctx, command, o); err != nil {
@@ -206,13 +215,21 @@ func isObject(raw json.RawMessage) bool {
 }
 
 // Specs returns the tools in the order of the commands. The caller must not change
-// them.
-func (b *Box) Specs() []Spec { return b.specs }
+// them. A nil Box has none.
+func (b *Box) Specs() []Spec {
+	if b == nil {
+		return nil
+	}
+	return b.specs
+}
 
-// Call runs one tool with args, a JSON object; none at all is an empty one. It
-// returns when the tool has ended, at the latest after Options.Timeout and a short
-// grace, or when ctx ends.
+// Call runs one tool with args, a JSON object; none at all is an empty one. A few run
+// at once, others wait. It returns when the tool has ended, at the latest after
+// Options.Timeout and a short grace, or when ctx ends.
 func (b *Box) Call(ctx context.Context, name string, args json.RawMessage) Result {
+	if b == nil {
+		return failure(&problem{Code: "unknown_tool", Message: "this session has no tools"})
+	}
 	argv, ok := b.argv[name]
 	if !ok {
 		return failure(&problem{Code: "unknown_tool", Message: fmt.Sprintf("there is no tool %q", name)})
@@ -223,12 +240,34 @@ func (b *Box) Call(ctx context.Context, name string, args json.RawMessage) Resul
 	if !isObject(args) {
 		return failure(&problem{Code: "invalid_arguments", Message: fmt.Sprintf("the arguments of %q are not a JSON object", name)})
 	}
+	if problem := b.enter(ctx); problem != nil {
+		return failure(problem)
+	}
+	defer b.leave()
 	out := b.run(ctx, append(argv[:len(argv):len(argv)], "call", name), args, b.timeout)
 	if out.problem != nil {
 		return failure(out.problem)
 	}
 	return Result{Success: true, Text: text(out.stdout)}
 }
+
+// enter waits until one more tool may run.
+func (b *Box) enter(ctx context.Context) *problem {
+	select {
+	case b.calls <- struct{}{}:
+	default:
+		return &problem{Code: "too_many_calls", Message: fmt.Sprintf("%d calls are under way already", maxCalls)}
+	}
+	select {
+	case b.running <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		<-b.calls
+		return &problem{Code: "cancelled", Message: "the session has ended"}
+	}
+}
+
+func (b *Box) leave() { <-b.running; <-b.calls }
 
 // text is output as a person would quote it: valid UTF-8 without the last newline.
 func text(b []byte) string {

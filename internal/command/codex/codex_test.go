@@ -79,7 +79,7 @@ func TestParse(t *testing.T) {
 		}},
 		{"--goal x", func(o *options) bool { return o.goal == "x" && o.goalWait == 20*time.Second }},
 		{"--goal-wait 0", func(o *options) bool { return o.goalWait == 0 }},
-		{"--tools a --tools b", func(o *options) bool { return len(o.tools) == 2 && o.Given("tools") }},
+		{"--tools a --tools b", func(o *options) bool { return len(o.Tools) == 2 && o.Given("tools") }},
 	}
 	for _, tt := range tests {
 		o, err := parse(strings.Fields(tt.args))

@@ -2,17 +2,13 @@ package codex
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"maps"
 	"slices"
 
-	"ostoolkit/internal/cli"
 	"ostoolkit/internal/codex"
 	"ostoolkit/internal/harness"
 	"ostoolkit/internal/session"
 	"ostoolkit/internal/state"
-	"ostoolkit/internal/toolbox"
 	"ostoolkit/internal/wire"
 )
 
@@ -28,7 +24,7 @@ func (d driver) Session(ctx context.Context, c *harness.Command, j *harness.Job)
 	if d.options.DryRun {
 		return codex.DryRun(cfg)
 	}
-	if cfg.Tools, end = d.openTools(ctx, c, j.Place); end != nil {
+	if cfg.Tools, end = c.OpenTools(ctx, j.Place); end != nil {
 		return nil, end
 	}
 	return codex.Run(ctx, cfg)
@@ -114,29 +110,4 @@ func (d driver) launch(c *harness.Command, environ []string) codex.Launch {
 		l.Command, l.Base = d.options.command, c.Env.Dir
 	}
 	return l
-}
-
-// openTools lists the host-side tools.
-func (d driver) openTools(ctx context.Context, c *harness.Command, place session.Place) (*toolbox.Box, *session.Ending) {
-	commands := c.Workflow.Tools.Commands
-	dir := c.Workflow.Dir
-	if d.options.Given("tools") {
-		commands, dir = d.options.tools, c.Env.Dir
-	}
-	if dir == "" {
-		dir = c.Env.Dir
-	}
-	box, err := toolbox.Open(ctx, commands, toolbox.Options{
-		Dir: dir, Env: c.HostEnv(), IssueFile: place.Run.Record(), Workspace: place.Workspace.Path, Warn: c.Env.Warnf,
-	})
-	var stop *cli.Interrupted
-	switch {
-	case err == nil:
-		return box, nil
-	case errors.As(context.Cause(ctx), &stop):
-		return nil, session.Cancelled(wire.CauseShutdown, "the session was told to stop")
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, session.Failf(wire.CauseConfig, "%v", err)
-	}
-	return nil, session.Failf(wire.CauseInternal, "%v", err)
 }

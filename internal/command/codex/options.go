@@ -14,7 +14,6 @@ import (
 // options is the parsed command line: the shared flags and Codex's own.
 type options struct {
 	*harness.Options
-	tools          []string
 	goal           string
 	goalWait       time.Duration
 	command        string
@@ -58,7 +57,6 @@ func parse(args []string) (*options, error) {
 	fs := usage.Flags()
 	o.AddTo(fs)
 	o.AddInputWait(fs)
-	fs.StringArrayVar(&o.tools, "tools", nil, "offer the host-side tools of `CMD`; may be repeated (default tools.commands)")
 	fs.StringVar(&o.goal, "goal", "", "give the thread the goal `TEXT`: Codex goes on by itself until it is reached")
 	fs.DurationVar(&o.goalWait, "goal-wait", defaultGoalWait, "with --goal, wait `D` for Codex to begin the next turn (0: no limit)")
 	o.addLaunch(fs)

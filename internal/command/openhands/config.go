@@ -34,6 +34,9 @@ func (d driver) Session(ctx context.Context, c *harness.Command, j *harness.Job)
 	if d.options.DryRun {
 		return openhands.DryRun(cfg)
 	}
+	if cfg.Tools, end = c.OpenTools(ctx, j.Place); end != nil {
+		return nil, end
+	}
 	return openhands.Run(ctx, cfg)
 }
 
