@@ -1,7 +1,10 @@
 package harness
 
 import (
+	"context"
 	"fmt"
+
+	"github.com/spf13/pflag"
 
 	"ostoolkit/internal/cli"
 	"ostoolkit/internal/session"
@@ -16,9 +19,6 @@ type Report struct {
 	status int
 	err    error // of stdout
 }
-
-// NewReport returns a Report that prints to env's stdout.
-func NewReport(env *cli.Env) *Report { return &Report{env: env} }
 
 func (r *Report) line(word, name, text string) {
 	if r.err == nil {
@@ -65,10 +65,39 @@ func (r *Report) Workflow(w *workflow.Workflow) {
 	}
 }
 
-// End returns the error that carries the status.
-func (r *Report) End() error {
+// end returns the error that carries the status.
+func (r *Report) end() error {
 	if r.err != nil {
 		return r.err
 	}
 	return cli.Exit(r.status)
+}
+
+// CheckFlags returns the flags of the verb check that all harnesses have.
+func (o *Options) CheckFlags() *pflag.FlagSet {
+	fs := o.usage.Flags()
+	fs.StringVar(&o.Workflow, "workflow", "", "the workflow `FILE` (default $OS_WORKFLOW, else ./WORKFLOW.md if it is there)")
+	return fs
+}
+
+// Check is the verb check: it reads args with the flags of fs, lets look report what would
+// keep a session from working, and returns the exit status for that.
+func Check(ctx context.Context, env *cli.Env, o *Options, fs *pflag.FlagSet, args []string, look func(*Command, *Report)) error {
+	rest, err := o.usage.Parse(fs, args)
+	if err != nil {
+		return err
+	}
+	if len(rest) > 0 {
+		return o.Wrong("unexpected argument %q", rest[0])
+	}
+	w, err := workflow.Open(o.Workflow, env)
+	if err != nil {
+		return err
+	}
+	r := &Report{env: env}
+	look(&Command{Env: env, Options: o, Workflow: w}, r)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return r.end()
 }

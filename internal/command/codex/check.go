@@ -9,7 +9,6 @@ import (
 	"ostoolkit/internal/codex/schema"
 	"ostoolkit/internal/harness"
 	"ostoolkit/internal/proc"
-	"ostoolkit/internal/workflow"
 )
 
 var checkUsage = cli.Usage{
@@ -36,30 +35,15 @@ os-codex check --command '/opt/codex/bin/codex app-server'`,
 // check is the verb.
 func check(ctx context.Context, env *cli.Env, args []string) error {
 	o := &options{Options: harness.NewOptions(&checkUsage)}
-	fs := checkUsage.Flags()
-	fs.StringVar(&o.Workflow, "workflow", "", "the workflow `FILE` (default $OS_WORKFLOW, else ./WORKFLOW.md if it is there)")
+	fs := o.CheckFlags()
 	o.addLaunch(fs)
-	rest, err := checkUsage.Parse(fs, args)
-	if err != nil {
-		return err
-	}
-	if len(rest) > 0 {
-		return o.Wrong("unexpected argument %q", rest[0])
-	}
-	w, err := workflow.Open(o.Workflow, env)
-	if err != nil {
-		return err
-	}
 	// The npm wrapper may die before the program that it has started.
 	if err := proc.Subreap(); err != nil {
 		return fmt.Errorf("adopt orphans: %w", err)
 	}
-	r := report{harness.NewReport(env)}
-	driver{o}.check(ctx, &harness.Command{Env: env, Options: o.Options, Workflow: w}, r)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return r.End()
+	return harness.Check(ctx, env, o.Options, fs, args, func(c *harness.Command, r *harness.Report) {
+		driver{o}.check(ctx, c, report{r})
+	})
 }
 
 // report is a harness.Report that knows what an app-server tells.

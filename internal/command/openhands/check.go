@@ -6,7 +6,6 @@ import (
 	"ostoolkit/internal/cli"
 	"ostoolkit/internal/harness"
 	"ostoolkit/internal/openhands"
-	"ostoolkit/internal/workflow"
 )
 
 var checkUsage = cli.Usage{
@@ -33,27 +32,12 @@ os-openhands check --server http://127.0.0.1:8000 --api-key-env KEY`,
 // check is the verb.
 func check(ctx context.Context, env *cli.Env, args []string) error {
 	o := &options{Options: harness.NewOptions(&checkUsage)}
-	fs := checkUsage.Flags()
-	fs.StringVar(&o.Workflow, "workflow", "", "the workflow `FILE` (default $OS_WORKFLOW, else ./WORKFLOW.md if it is there)")
+	fs := o.CheckFlags()
 	fs.StringVar(&o.server, "server", "", "the `URL` of the agent-server (default openhands.server.url, else http://127.0.0.1:8000)")
 	fs.StringVar(&o.apiKeyEnv, "api-key-env", "", "the `VARIABLE` with the session key of the agent-server")
-	rest, err := checkUsage.Parse(fs, args)
-	if err != nil {
-		return err
-	}
-	if len(rest) > 0 {
-		return o.Wrong("unexpected argument %q", rest[0])
-	}
-	w, err := workflow.Open(o.Workflow, env)
-	if err != nil {
-		return err
-	}
-	r := harness.NewReport(env)
-	driver{o}.check(ctx, &harness.Command{Env: env, Options: o.Options, Workflow: w}, r)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return r.End()
+	return harness.Check(ctx, env, o.Options, fs, args, func(c *harness.Command, r *harness.Report) {
+		driver{o}.check(ctx, c, r)
+	})
 }
 
 func (d driver) check(ctx context.Context, c *harness.Command, r *harness.Report) {
@@ -72,9 +56,24 @@ func (d driver) check(ctx context.Context, c *harness.Command, r *harness.Report
 		return
 	}
 	if command != "" {
-		r.OK("server", "is started with each session: %s", command)
+		d.checkProgram(c, r, command)
 		return
 	}
+	d.checkPeer(ctx, c, r, s, server)
+}
+
+// checkProgram tells of a server that is started when a session wants it, which takes
+// too long for a check.
+func (d driver) checkProgram(c *harness.Command, r *harness.Report, command string) {
+	argv, end := d.program(c, command)
+	if end != nil {
+		r.Failure("server", end)
+		return
+	}
+	r.OK("server", "%s is started by the first session that wants it", argv[0])
+}
+
+func (d driver) checkPeer(ctx context.Context, c *harness.Command, r *harness.Report, s *settings, server openhands.Server) {
 	facts, err := openhands.Probe(ctx, server)
 	if err != nil {
 		r.Failure("server", err)

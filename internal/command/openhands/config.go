@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/google/shlex"
@@ -14,6 +13,7 @@ import (
 	"ostoolkit/internal/harness"
 	"ostoolkit/internal/openhands"
 	"ostoolkit/internal/openhands/spawn"
+	"ostoolkit/internal/proc"
 	"ostoolkit/internal/session"
 	"ostoolkit/internal/wire"
 )
@@ -71,11 +71,14 @@ func (d driver) config(c *harness.Command, j *harness.Job) (openhands.Config, *s
 		return openhands.Config{}, end
 	}
 	if command != "" {
-		argv, err := shlex.Split(command)
-		if err != nil || len(argv) == 0 {
-			return openhands.Config{}, session.Failf(wire.CauseConfig, "the command %q of the agent-server is no list of words", command)
+		argv, end := d.program(c, command)
+		if end != nil {
+			return openhands.Config{}, end
 		}
-		server.Spawn = d.spawn(c, j.Place, argv)
+		server.Spawn = &spawn.Config{
+			Dir: j.Place.State.Root().Shared(spawn.Name), Keeper: keeper(), Command: argv, Env: c.AgentEnv(j.Place),
+			Limit: openhands.ReadyLimit, Rand: c.Env.Rand,
+		}
 		base.Grace = d.options.Duration("grace", base.Grace, spawnGrace)
 	}
 	return openhands.Config{
@@ -142,20 +145,21 @@ func (d driver) agent(c *harness.Command, s *settings, ws *wire.Workspace) openh
 	return a
 }
 
-// spawn says how a server is started, which all sessions of the state root share. A
-// command of the workflow is found beside its file.
-func (d driver) spawn(c *harness.Command, place session.Place, argv []string) *spawn.Config {
+// program makes argv of the command that starts a server. One of the workflow is found
+// beside its file.
+func (d driver) program(c *harness.Command, command string) ([]string, *session.Ending) {
+	argv, err := shlex.Split(command)
+	if err != nil || len(argv) == 0 {
+		return nil, session.Failf(wire.CauseConfig, "the command %q of the agent-server is no list of words", command)
+	}
 	dir := c.Env.Dir
 	if d.options.spawn == "" {
 		dir = c.Workflow.Dir
 	}
-	if strings.ContainsRune(argv[0], filepath.Separator) && !filepath.IsAbs(argv[0]) {
-		argv[0] = filepath.Join(dir, argv[0])
+	if argv[0], err = proc.LookPath(argv[0], dir, c.Env.Getenv); err != nil {
+		return nil, session.Failf(wire.CauseUnavailable, "start the agent-server: %v", err)
 	}
-	return &spawn.Config{
-		Dir: place.State.Root().Shared(spawn.Name), Keeper: keeper(), Command: argv, Env: c.AgentEnv(place),
-		Limit: openhands.ReadyLimit, Rand: c.Env.Rand,
-	}
+	return argv, nil
 }
 
 // keeper is the command line of the server's keeper: ourselves, or, where we run as a
