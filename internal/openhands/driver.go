@@ -3,6 +3,7 @@ package openhands
 import (
 	"context"
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -35,7 +36,7 @@ type driver struct {
 	asked   *asked   // what waits for leave; nil: nothing
 	steers  int      // messages that are not answered
 	hosted  int      // host-side tools whose results are not sent
-	taken   int      // messages that were answered: a status from before the newest is old
+	changes int      // answers to requests that change the state: a status from before the newest is old
 	posted  []posted // messages that are not seen in the log
 	tools   map[string]*call
 	model   wire.Model
@@ -138,15 +139,26 @@ func (d *driver) send(r request, then func(gjson.Result, error)) {
 	c := d.client
 	d.Beside(func(ctx context.Context) {
 		result, err := c.do(ctx, r)
-		d.Post(func() { then(result, err) })
+		d.Post(func() {
+			d.answered(r)
+			then(result, err)
+		})
 	})
+}
+
+func (d *driver) answered(r request) {
+	if r.method != http.MethodGet {
+		d.changes++
+	}
 }
 
 // call makes a request and waits for its answer; all else goes on meanwhile. The error
 // is the *session.Ending of the session, or that of the request.
 func (d *driver) call(r request) (gjson.Result, error) {
 	c := d.client
-	return session.Await(d.Loop, d.step, func(ctx context.Context) (gjson.Result, error) { return c.do(ctx, r) })
+	result, err := session.Await(d.Loop, d.step, func(ctx context.Context) (gjson.Result, error) { return c.do(ctx, r) })
+	d.answered(r)
+	return result, err
 }
 
 // sleep lets the session go on for a while.

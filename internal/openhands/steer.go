@@ -63,7 +63,6 @@ func (d *driver) Steer(l *session.Letter) {
 	d.expect(l.Request.Text, l)
 	d.send(requestMessage(d.id, l.Request.Text, run, steerLimit), func(_ gjson.Result, err error) {
 		d.steers--
-		d.taken++
 		switch status := statusOf(err); {
 		case l.Try != try: // it was given up for lost, and sent once more
 		case err == nil, status == http.StatusTooManyRequests: // which has saved it

@@ -105,7 +105,6 @@ func (d *driver) sendResult(text string, attempt int64) {
 	run := t.active && !t.halt.Wanted && d.cfg.Agent.Confirm == ConfirmNever
 	d.expect(text, nil)
 	d.send(requestMessage(d.id, text, run, steerLimit), func(_ gjson.Result, err error) {
-		d.taken++
 		status := statusOf(err)
 		if err != nil && status != http.StatusTooManyRequests && unclear(err) && attempt < createTry {
 			d.retry("tool", err, attempt)

@@ -210,7 +210,7 @@ func (d *driver) confirm() {
 		return
 	}
 	d.reach.polling, d.turn.check = true, 0
-	taken := d.taken
+	changes := d.changes
 	d.send(requestConversation(d.id), func(info gjson.Result, err error) {
 		d.reach.polling = false
 		if err != nil {
@@ -226,7 +226,7 @@ func (d *driver) confirm() {
 				d.unreached(err)
 				return
 			}
-			if d.taken != taken { // the server may run on for that message
+			if d.changes != changes { // the server may do something else by now
 				d.turn.check = d.Clocks.Elapsed() + session.Tick
 				return
 			}
