@@ -31,15 +31,16 @@ type contractHarness struct {
 // What a harness may offer besides the outcome record, the exit status and an end on
 // SIGTERM, which is all that a script owes.
 var contractOffers = []string{
-	"flags",   // the shared flags, a PROMPT, runs without a supervisor
-	"mailbox", // steering and approvals
-	"resume",  // a conversation that outlives the run
+	"flags",    // the shared flags, a PROMPT, runs without a supervisor
+	"mailbox",  // steering and approvals
+	"agentenv", // an agent that the harness starts, with an environment of its making
+	"resume",   // a conversation that outlives the run
 }
 
 var contractHarnesses = []contractHarness{
 	{name: "codex", offers: contractOffers, agent: codexAgent},
-	{name: "openhands", offers: contractOffers, agent: openHandsAgent},
-	{name: "shell", agent: shellAgent},
+	{name: "openhands", offers: []string{"flags", "mailbox", "resume"}, agent: openHandsAgent},
+	{name: "shell", offers: []string{"agentenv"}, agent: shellAgent},
 }
 
 // TestContract runs the same scripts against every harness. They do not know which one

@@ -30,7 +30,8 @@ const statusMismatch = 3
 //	< FRAME      this frame must arrive next: each member given must be there and be
 //	             equal, the strings "…" and "*" stand for any value
 //	<? METHOD    read frames until one with this method arrives
-//	> FRAME      send a frame; $ID is the id of the last request that arrived
+//	> FRAME      send a frame; $ID is the id of the last request that arrived, $CLIENT
+//	             the id that the client gave to its text
 //	>TEXT        send bytes with Go escapes and no newline (TEXT begins with no space)
 //	>big N       send one frame of N bytes
 //	>many N [F]  send N delta frames, one write each; $N in the frame F is the number
@@ -79,7 +80,8 @@ type player struct {
 	env    *cli.Env
 	frames chan received
 	log    io.Writer
-	lastID json.RawMessage // of the last request that arrived
+	// Of the last request that arrived: its id, and the client's id of its text.
+	lastID, lastClient json.RawMessage
 }
 
 // received is one line of the client, or why there is none.
@@ -159,9 +161,12 @@ func (p *player) noteRequest(line []byte) {
 	var head struct {
 		Method *string         `json:"method"`
 		ID     json.RawMessage `json:"id"`
+		Params struct {
+			Client json.RawMessage `json:"clientUserMessageId"`
+		} `json:"params"`
 	}
 	if json.Unmarshal(line, &head) == nil && head.Method != nil && head.ID != nil {
-		p.lastID = head.ID
+		p.lastID, p.lastClient = head.ID, head.Params.Client
 	}
 }
 

@@ -177,12 +177,16 @@ func parseSend(frame string) (step, error) {
 		return nil, errors.New("> needs a frame")
 	}
 	return func(_ context.Context, p *player) error {
-		id := p.lastID
-		if id == nil {
-			id = []byte("null")
-		}
-		return p.write([]byte(strings.ReplaceAll(frame, "$ID", string(id)) + "\n"))
+		frame := strings.ReplaceAll(frame, "$ID", orNull(p.lastID))
+		return p.write([]byte(strings.ReplaceAll(frame, "$CLIENT", orNull(p.lastClient)) + "\n"))
 	}, nil
+}
+
+func orNull(value json.RawMessage) string {
+	if value == nil {
+		return "null"
+	}
+	return string(value)
 }
 
 func parseRaw(text string) (step, error) {
