@@ -83,7 +83,7 @@ func (h contractHarness) setup(env *testscript.Env) error {
 }
 
 // agent NAME: make the peer of the harness behave in a named way from now on;
-// testdata/contract/README has the list. "agent never-starts" takes the peer away.
+// testdata/contract/README lists them. "agent never-starts" takes the peer away.
 func (h contractHarness) cmdAgent(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: agent name")

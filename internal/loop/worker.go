@@ -175,16 +175,18 @@ func (w *worker) ladder(k *keeper) []rung {
 // sayWhy stops a session through its mailbox, so that its outcome names the cause: a
 // signal only ever says shutdown. It reports whether there is a turn to be stopped.
 func (w *worker) sayWhy() bool {
-	if w.quiet || w.cause != schedule.StopOperator && w.cause != schedule.StopTracker {
-		return false
-	}
-	active, err := mailbox.ReadActive(w.dir.Mailbox())
-	if err != nil || active == nil || active.RunID != w.runID {
+	if w.cause != schedule.StopOperator && w.cause != schedule.StopTracker || !w.listens() {
 		return false
 	}
 	o := mailbox.SendOptions{Kinds: mailbox.SessionKinds, Now: w.d.Now, Rand: w.d.Rand}
-	_, err = mailbox.Send(w.d.ctx, w.dir.Mailbox(), mailbox.Request{Kind: mailbox.Stop, Reason: w.cause}, o)
+	_, err := mailbox.Send(w.d.ctx, w.dir.Mailbox(), mailbox.Request{Kind: mailbox.Stop, Reason: w.cause}, o)
 	return err == nil // else a signal does it
+}
+
+// listens reports whether a turn of this run reads its mailbox, as any program may.
+func (w *worker) listens() bool {
+	active, err := mailbox.ReadActive(w.dir.Mailbox())
+	return err == nil && active != nil && active.RunID == w.runID
 }
 
 const (
