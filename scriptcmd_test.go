@@ -43,7 +43,6 @@ var scriptCommands = map[string]scriptCommand{
 	"expand":          cmdExpand,
 	"codexmodel":      cmdCodexModel,
 	"openhandsserver": cmdOpenHandsServer,
-	"agentserver":     cmdAgentServer,
 	"openhandspeer":   cmdOpenHandsPeer,
 	"lineartracker":   cmdLinearTracker,
 	"githubtracker":   cmdGitHubTracker,

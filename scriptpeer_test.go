@@ -2,7 +2,6 @@ package ostoolkit_test
 
 import (
 	"bytes"
-	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -14,8 +13,6 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-
-	"ostoolkit/internal/peertest"
 )
 
 const (
@@ -173,31 +170,4 @@ func openHandsProcesses(id string) []int {
 		}
 	}
 	return pids
-}
-
-// agentserver SCRIPT: serve a stand-in of an agent-server until the script's end, or
-// until the next one. It sets AGENT_URL and writes each request and frame to the file
-// SCRIPT.log.
-func cmdAgentServer(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: agentserver script")
-	}
-	log, err := os.Create(ts.MkAbs(args[0] + ".log"))
-	ts.Check(err)
-	script := ts.ReadFile(args[0])
-	// The server answers while the script goes on, and may not look at its variables then.
-	values := map[string]string{}
-	os.Expand(script, func(name string) string {
-		values[name] = ts.Getenv(name)
-		return ""
-	})
-	getenv := func(name string) string { return values[name] }
-	s, err := peertest.StartAgentServer(peertest.AgentOptions{Script: script, Getenv: getenv, Log: log})
-	ts.Check(err)
-	ts.Defer(func() {
-		if err := errors.Join(s.Close(), log.Close()); err != nil {
-			ts.Logf("end the agent-server: %v", err)
-		}
-	})
-	ts.Setenv("AGENT_URL", s.URL())
 }

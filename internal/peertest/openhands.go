@@ -36,18 +36,18 @@ type OpenHands struct {
 	quit   chan struct{} // closed: the stand-in ends
 	work   sync.WaitGroup
 
-	mu       sync.Mutex // guards what is below, and conversations
-	server   *http.Server
-	life     context.Context // of what one start of the server runs
-	endLife  context.CancelFunc
-	convs    map[string]*openHandsConv
-	order    []string // ids, oldest first
-	sockets  map[*openHandsSocket]bool
-	requests int
-	opened   int // sockets
-	runs     int
-	ids      int
-	logErr   error
+	mu      sync.Mutex // guards what is below, and conversations
+	server  *http.Server
+	life    context.Context // of what one start of the server runs
+	endLife context.CancelFunc
+	convs   map[string]*openHandsConv
+	order   []string // ids, oldest first
+	sockets map[*openHandsSocket]bool
+	asked   []string // "METHOD PATH" of each request
+	opened  int      // sockets
+	runs    int
+	ids     int
+	logErr  error
 }
 
 // StartOpenHands serves a stand-in on a free loopback port until Close.
@@ -73,71 +73,6 @@ func StartOpenHands(o OpenHandsOptions) (*OpenHands, error) {
 // URL is the server's address, "http://127.0.0.1:PORT".
 func (s *OpenHands) URL() string { return "http://" + s.addr }
 
-// begin starts to serve. It runs under the lock.
-func (s *OpenHands) begin(listener net.Listener) {
-	s.life, s.endLife = context.WithCancel(context.Background())
-	server := &http.Server{Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: 10 * time.Second}
-	s.server = server
-	s.work.Go(func() { _ = server.Serve(listener) }) // its end is ours
-}
-
-// Close ends the server, also in the middle of its answers, and returns the first error
-// of its log.
-func (s *OpenHands) Close() error {
-	close(s.quit)
-	s.mu.Lock()
-	err := s.halt()
-	s.mu.Unlock()
-	s.work.Wait()
-	return errors.Join(err, s.logErr)
-}
-
-// halt cuts everything that goes on. It runs under the lock.
-func (s *OpenHands) halt() error {
-	s.endLife()
-	for k := range s.sockets {
-		k.cut()
-	}
-	return s.server.Close()
-}
-
-// crash ends the server as a kill does, and serves again on the old address after d:
-// what ran is in error then, as the real server has it.
-func (s *OpenHands) crash(d time.Duration) {
-	s.mu.Lock()
-	err := s.halt()
-	s.logErr = errors.Join(s.logErr, err)
-	for _, id := range s.order {
-		s.convs[id].die()
-	}
-	s.mu.Unlock()
-	s.work.Go(func() {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-s.quit:
-			return
-		}
-		listener, err := net.Listen("tcp", s.addr)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		select {
-		case <-s.quit: // the listener would outlive us
-			if err == nil {
-				_ = listener.Close()
-			}
-			return
-		default:
-		}
-		if err != nil {
-			s.logErr = errors.Join(s.logErr, err)
-			return
-		}
-		s.begin(listener)
-	})
-}
-
 // openHandsEntry is one line of the log. The key stands in none.
 type openHandsEntry struct {
 	Number int             `json:"n"`
@@ -148,7 +83,7 @@ type openHandsEntry struct {
 	Body   json.RawMessage `json:"body,omitempty"`
 	Fault  string          `json:"fault,omitempty"`
 	Socket int             `json:"socket,omitempty"`
-	What   string          `json:"what,omitempty"` // of a socket: open, auth, received, closed
+	What   string          `json:"what,omitempty"` // of a socket: open, auth, state, received, closed
 	Time   string          `json:"time"`
 }
 
@@ -206,8 +141,8 @@ func (s *OpenHands) serve(w http.ResponseWriter, r *http.Request) {
 		entry.Body = body
 	}
 	s.mu.Lock()
-	s.requests++
-	entry.Number = s.requests
+	s.asked = append(s.asked, r.Method+" "+r.URL.Path)
+	entry.Number = len(s.asked)
 	fault := s.fault(r)
 	if fault != nil {
 		entry.Fault = fault.line

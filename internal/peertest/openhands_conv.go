@@ -160,7 +160,7 @@ func (c *openHandsConv) start() bool {
 	c.running, c.over, c.pausing, c.final = true, false, false, true
 	ctx, stop := context.WithCancel(c.s.life)
 	c.stop = stop
-	r := &openHandsRun{c: c, ctx: ctx, epoch: c.epoch, users: c.users}
+	r := &openHandsRun{c: c, ctx: ctx, epoch: c.epoch, users: c.users, asked: len(c.s.asked)}
 	c.s.work.Go(func() {
 		defer stop()
 		r.steps(steps)

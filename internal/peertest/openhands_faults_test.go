@@ -94,7 +94,7 @@ socket 2
 frame not json
 history
 socket 3
-close 1013
+close 1013 slow_consumer
 socket 4
 refuse 502
 `)
@@ -199,6 +199,73 @@ func TestOpenHandsCrash(t *testing.T) {
 	back.await("full_state finished")
 }
 
+// While the port refuses, what runs goes on: the state is that of its end afterwards.
+func TestOpenHandsUnreachable(t *testing.T) {
+	c := startOpenHands(t, "run 1\nwait go\nunreachable 1s\nsay meanwhile")
+	c.create()
+	f := c.events()
+	c.say("go", true)
+	if err := os.WriteFile(filepath.Join(c.s.o.Dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for got := f.next(); !strings.HasPrefix(got, "closed"); got = f.next() {
+	}
+	if status, _ := c.try("GET", "/ready", ""); status != 0 {
+		t.Errorf("the port answers %d", status)
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for status := 0; status != 200; status, _ = c.try("GET", "/ready", "") {
+		if time.Now().After(deadline) {
+			t.Fatalf("it does not come back: %d", status)
+		}
+	}
+	if got := c.call(200, "GET", "", ""); !strings.Contains(got, `"execution_status":"finished"`) {
+		t.Errorf("what ran is %s", got)
+	}
+	if got := c.call(200, "GET", "/agent_final_response", ""); !strings.Contains(got, "meanwhile") {
+		t.Errorf("it said %s", got)
+	}
+}
+
+// Sockets that are closed in mid-run get nothing that waits for them; a run can wait for
+// a request, of which each counts once.
+func TestOpenHandsCloseAndWait(t *testing.T) {
+	c := startOpenHands(t, "run 1\nstate\nwait request GET /api/conversations/*\nsockets close 1013 slow_consumer\nsay one\nwait request GET /api/conversations/*")
+	c.create()
+	f := c.events()
+	c.say("go", true)
+	f.await("full_state running")
+	c.call(200, "GET", "", "")
+	if got := f.next(); got != "closed 1013" {
+		t.Errorf("then %q", got)
+	}
+	back := c.follow("/sockets/session/" + openHandsTestID + "?after_seq=3")
+	back.await("5 message of agent")
+	if got := c.call(200, "GET", "/events/search", ""); strings.Contains(got, "finished") {
+		t.Errorf("the run did not wait for another request: %s", got)
+	}
+	c.call(200, "GET", "", "")
+	back.await("6 status finished")
+}
+
+func TestOpenHandsSwap(t *testing.T) {
+	c := startOpenHands(t, "socket 1\nafter 4\nswap\nrun 1\nsay one")
+	c.create()
+	f := c.follow("/sockets/session/" + openHandsTestID + "?after_seq=-1")
+	f.await("- full_state idle")
+	c.say("go", true)
+	f.await("- full_state finished")
+	var order []string
+	for _, got := range f.got {
+		if n, _, _ := strings.Cut(got, " "); n >= "0" && n <= "9" {
+			order = append(order, n)
+		}
+	}
+	if want := []string{"0", "1", "2", "3", "5", "4", "6"}; !slices.Equal(order, want) {
+		t.Errorf("order %q, want %q", order, want)
+	}
+}
+
 func TestOpenHandsLog(t *testing.T) {
 	var log bytes.Buffer
 	s, err := StartOpenHands(OpenHandsOptions{Key: "the-key", Now: time.Now, Log: &log})
@@ -212,7 +279,7 @@ func TestOpenHandsLog(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"path":"/api/conversations"`, `"what":"auth"`, `"text":"hello"`} {
+	for _, want := range []string{`"path":"/api/conversations"`, `"what":"auth"`, `"what":"state"`, `"text":"hello"`} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log has no %s: %s", want, log.String())
 		}
@@ -226,7 +293,8 @@ func TestOpenHandsScriptRefuses(t *testing.T) {
 	for _, script := range []string{
 		"say hello", "run x", "run 0", "run 1\nrun 1", "run 1\ndance", "socket 1\nsay x", "run 1\nsleep long", "run 1\nbig x",
 		"run 1\nemit no", "run 1\nobserve x", "socket 1\nclose now", "instead GET", "instead x0 GET / 200", "instead GET [ 200",
-		"instead GET / soon", "instead GET / slow x", "instead GET / with 1",
+		"instead GET / soon", "instead GET / slow x", "instead GET / with 1", "run 1\nunreachable soon",
+		"run 1\nwait request GET [", "run 1\nwait for it",
 	} {
 		_, err := StartOpenHands(OpenHandsOptions{Script: script, Now: time.Now})
 		if err == nil || errors.Unwrap(err) == nil || !strings.Contains(err.Error(), "line ") {

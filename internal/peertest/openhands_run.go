@@ -2,6 +2,8 @@ package peertest
 
 import (
 	"context"
+	"path"
+	"strings"
 	"time"
 )
 
@@ -11,6 +13,7 @@ type openHandsRun struct {
 	ctx   context.Context // ends by an interrupt, and with the server
 	epoch int
 	users int // messages before it
+	asked int // requests before it, or before what it has waited for
 }
 
 func (r *openHandsRun) steps(steps []openHandsStep) {
@@ -26,10 +29,13 @@ func (r *openHandsRun) steps(steps []openHandsStep) {
 				c.step(st)
 			}
 			c.s.mu.Unlock()
-			if st.op == "crash" {
-				d, _ := time.ParseDuration(st.arg) // it was tried when it was read
+			d, _ := time.ParseDuration(st.arg) // it was tried when it was read
+			switch st.op {
+			case "crash":
 				c.s.crash(d)
 				return
+			case "unreachable":
+				c.s.unreachable(d)
 			}
 		}
 		if r.ended(steps[i+1:]) {
@@ -122,15 +128,35 @@ func (r *openHandsRun) tail() {
 	c.over = true
 }
 
+// arrived returns the question whether that is there which a wait is for.
 func (r *openHandsRun) arrived(what string) func() bool {
+	s := r.c.s
 	if what == "message" {
 		return func() bool {
-			r.c.s.mu.Lock()
-			defer r.c.s.mu.Unlock()
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			return r.c.users > r.users
 		}
 	}
-	return func() bool { return r.c.s.exists(what) }
+	if method, glob, ok := requestOf(what); ok {
+		return func() bool { return r.requested(method, glob) }
+	}
+	return func() bool { return s.exists(what) }
+}
+
+// requested looks for a request that nobody has waited for yet.
+func (r *openHandsRun) requested(method, glob string) bool {
+	s := r.c.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for r.asked < len(s.asked) {
+		had, urlPath, _ := strings.Cut(s.asked[r.asked], " ")
+		r.asked++
+		if ok, _ := path.Match(glob, urlPath); ok && had == method { // the pattern was tried when it was read
+			return true
+		}
+	}
+	return false
 }
 
 func (r *openHandsRun) until(limit time.Duration, done func() bool) {

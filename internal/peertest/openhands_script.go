@@ -45,12 +45,15 @@ import (
 //	big N              an observation of N bytes
 //	wait FILE          until it is there
 //	wait message       until somebody has sent one more
+//	wait request METHOD GLOB   until one more such request has come
 //	sleep D            for so long
 //	hang               for ever
 //	tail D             the run is over and not cleaned up: /run is refused for so long
+//	state              a full_state before the end
 //	nofinal            no full_state will follow the end
 //	sockets drop       all sockets are cut
-//	sockets close CODE all sockets are closed
+//	sockets close CODE [REASON]   all sockets are closed, and get nothing that waits for them
+//	unreachable D      the port refuses connections for so long; the run goes on
 //	crash D            the server dies and is back after so long
 //
 // Steps of a socket, before it does what it always does. It greets with its state at
@@ -61,9 +64,10 @@ import (
 //	frame TEXT         this text
 //	history            all events once more
 //	after N            go on behind the N-th kept event
+//	swap               the next two events change places
 //	sleep D            nothing for so long
 //	mute               nothing more, for ever
-//	close CODE         a close frame
+//	close CODE [REASON]   a close frame
 //	drop               the connection is cut
 type openHandsScript struct {
 	version   string
@@ -99,8 +103,8 @@ func (f *openHandsFault) matches(method, urlPath string) bool {
 
 var (
 	runSteps = []string{"say", "nudge", "command", "act", "observe", "edit", "confirm", "finish", "error", "stats", "status", "emit",
-		"transient", "delta", "big", "wait", "sleep", "hang", "tail", "nofinal", "sockets", "crash"}
-	socketSteps = []string{"refuse", "state", "frame", "history", "after", "sleep", "mute", "close", "drop"}
+		"transient", "delta", "big", "wait", "sleep", "hang", "tail", "state", "nofinal", "sockets", "unreachable", "crash"}
+	socketSteps = []string{"refuse", "state", "frame", "history", "after", "swap", "sleep", "mute", "close", "drop"}
 )
 
 // openHandsScriptReader reads the lines of a script, of which those of a block belong to the
@@ -168,17 +172,30 @@ func (r *openHandsScriptReader) step(st openHandsStep) error {
 	}
 	var err error
 	switch st.op {
-	case "sleep", "tail", "crash":
+	case "sleep", "tail", "crash", "unreachable":
 		_, err = time.ParseDuration(st.arg)
-	case "big", "after", "close", "refuse":
+	case "big", "after", "refuse":
 		_, err = strconv.Atoi(st.arg)
-	case "observe", "stats":
+	case "wait":
+		if _, glob, ok := requestOf(st.arg); ok {
+			_, err = path.Match(glob, "")
+		} else if strings.Contains(st.arg, " ") {
+			err = fmt.Errorf("%q is no file", st.arg)
+		}
+	case "observe", "stats", "close":
 		_, _, err = twoWords(st)
 	case "emit", "transient":
 		err = json.Unmarshal([]byte(st.arg), &map[string]any{})
 	}
 	r.block[r.name] = append(r.block[r.name], st)
 	return err
+}
+
+// requestOf splits the argument of a wait for a request.
+func requestOf(arg string) (method, glob string, ok bool) {
+	rest, ok := strings.CutPrefix(arg, "request ")
+	method, glob, _ = strings.Cut(rest, " ")
+	return method, glob, ok
 }
 
 // twoWords splits the argument of a step behind a number.

@@ -24,7 +24,7 @@ type openHandsSocket struct {
 	number  int
 	session bool // its frames are envelopes
 	cut     context.CancelFunc
-	code    string // with which it is being closed; "": not
+	code    string // and reason with which it is being closed; "": not
 
 	after   int // of a session socket; -2: none was given
 	resend  bool
@@ -143,11 +143,16 @@ func (s *OpenHands) talk(ctx context.Context, k *openHandsSocket, steps []openHa
 	s.mu.Lock()
 	code := k.code
 	s.mu.Unlock()
-	if n, err := strconv.Atoi(code); err == nil {
-		_ = k.conn.Close(websocket.StatusCode(n), "as the script says")
-	}
+	k.close(code)
 	_ = k.conn.CloseNow()
 	<-read
+}
+
+// close sends a close frame, where code begins with the number of one.
+func (k *openHandsSocket) close(code string) {
+	if n, reason, err := twoWords(openHandsStep{arg: code}); err == nil {
+		_ = k.conn.Close(websocket.StatusCode(n), reason)
+	}
 }
 
 // listen takes what the client sends.
@@ -220,6 +225,10 @@ func (k *openHandsSocket) step(ctx context.Context, st openHandsStep) bool {
 				return false
 			}
 		}
+	case "swap":
+		slow, ok := k.next(ctx)
+		fast, more := k.next(ctx)
+		return ok && more && k.sendAll(ctx, []openHandsItem{fast, slow})
 	case "sleep":
 		d, _ := time.ParseDuration(st.arg) // it was tried when it was read
 		pause(ctx, d)
@@ -230,8 +239,7 @@ func (k *openHandsSocket) step(ctx context.Context, st openHandsStep) bool {
 		k.c.s.mu.Lock()
 		k.code = st.arg
 		k.c.s.mu.Unlock()
-		n, _ := strconv.Atoi(st.arg)
-		_ = k.conn.Close(websocket.StatusCode(n), "as the script says")
+		k.close(st.arg)
 		k.cut()
 		return false
 	case "drop":
@@ -273,6 +281,7 @@ func (k *openHandsSocket) greet(ctx context.Context) bool {
 	}
 	state, _ := json.Marshal(map[string]any{"id": s.newID(), "timestamp": s.o.Now().UTC().Format("2006-01-02T15:04:05.000000"),
 		"source": "environment", "kind": "ConversationStateUpdateEvent", "key": "full_state", "value": k.c.state()})
+	s.record(&openHandsEntry{Method: "SOCKET", Socket: k.number, What: "state"})
 	s.mu.Unlock()
 	greeting := openHandsItem{seq: -1, text: state}
 	if k.session {
@@ -310,31 +319,44 @@ func (k *openHandsSocket) send(ctx context.Context, item openHandsItem) bool {
 	return k.write(ctx, map[string]any{"type": "durable", "seq": item.seq, "event": item.text})
 }
 
-// pump sends the next event, or waits for one.
+// pump sends the next event, for which it waits; false ends the socket.
 func (k *openHandsSocket) pump(ctx context.Context) bool {
+	item, ok := k.next(ctx)
+	return ok && k.send(ctx, item)
+}
+
+// next waits for the next event. There is none for a socket that ends.
+func (k *openHandsSocket) next(ctx context.Context) (openHandsItem, bool) {
 	if !k.greet(ctx) {
-		return false
+		return openHandsItem{}, false
 	}
+	for {
+		item, changed, ok := k.waiting()
+		if changed == nil {
+			return item, ok
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return openHandsItem{}, false
+		}
+	}
+}
+
+// waiting takes the next event, if there is one by now; else changed is closed at the
+// next change, and nil where none is to come.
+func (k *openHandsSocket) waiting() (item openHandsItem, changed <-chan struct{}, ok bool) {
 	s := k.c.s
 	s.mu.Lock()
-	changed, code := k.c.changed, k.code
-	var next openHandsItem
-	if k.at < len(k.c.feed) {
-		next = k.c.feed[k.at]
-		k.at++
-	}
-	s.mu.Unlock()
+	defer s.mu.Unlock()
 	switch {
-	case next.text != nil:
-		return k.send(ctx, next)
-	case code != "":
-		return false
+	case k.code != "":
+		return openHandsItem{}, nil, false
+	case k.at == len(k.c.feed):
+		return openHandsItem{}, k.c.changed, false
 	}
-	select {
-	case <-changed:
-	case <-ctx.Done():
-	}
-	return true
+	k.at++
+	return k.c.feed[k.at-1], nil, true
 }
 
 // endSockets ends the sockets of a conversation, by a close frame where code is one. It

@@ -63,6 +63,8 @@ func (c *openHandsConv) odd(st openHandsStep) {
 		c.add(st.op == "emit", "agent", "", members)
 	case "delta":
 		c.add(false, "agent", "StreamingDeltaEvent", map[string]any{"content": st.arg})
+	case "state":
+		c.fullState()
 	case "nofinal":
 		c.final = false
 	case "sockets":
