@@ -38,11 +38,13 @@ const (
 	eventsRoute  = "events"
 )
 
-// errUnauthorized and errGone are why a socket is not tried again.
+// errUnauthorized and errGone are why a socket is not tried again, errLater why not at
+// once.
 var (
 	errUnauthorized = errors.New("agent-server does not take the session key")
 	errGone         = errors.New("agent-server does not know the conversation")
 	errOverflow     = errors.New("an event is too large for the session socket")
+	errLater        = errors.New("agent-server wants the socket to be tried later")
 )
 
 type frameKind int
@@ -80,7 +82,7 @@ type link struct {
 	route string
 	next  int64           // the number of the next event, on the session socket
 	held  map[int64]frame // events that have overtaken it
-	moved bool            // something came since the socket was opened
+	moved bool            // an event came since the socket was opened
 	fails int             // sockets in a row that brought no event
 }
 
@@ -111,7 +113,7 @@ func (l *link) run(ctx context.Context) {
 			waits.Reset()
 			l.fails = 0
 		}
-		if l.fails++; l.fails == 1 && l.moved {
+		if l.fails++; l.fails == 1 && l.moved && !errors.Is(err, errLater) {
 			continue // the first attempt is made at once
 		}
 		if !pause(ctx, waits.NextBackOff()) {
@@ -284,10 +286,11 @@ func (l *link) durable(ctx context.Context, seq int64, f frame) {
 // event takes a frame of the events socket. The first one says that it is live.
 func (l *link) event(ctx context.Context, v gjson.Result, first bool) {
 	if first {
-		l.moved = true
 		l.send(ctx, frame{kind: frameLive})
 	}
-	l.send(ctx, frame{kind: kindOf(v), event: v})
+	kind := kindOf(v)
+	l.moved = l.moved || kind == frameEvent
+	l.send(ctx, frame{kind: kind, event: v})
 }
 
 // kindOf tells events of the log from those that are in none.
@@ -322,6 +325,8 @@ func closeError(err error) error {
 		return errGone
 	case closed.Code == websocket.StatusMessageTooBig, closed.Reason == "frame_too_large":
 		return errOverflow
+	case closed.Code == websocket.StatusTryAgainLater:
+		return fmt.Errorf("%w: %d %s", errLater, closed.Code, closed.Reason)
 	}
 	return fmt.Errorf("agent-server closed the socket with %d %s", closed.Code, closed.Reason)
 }
