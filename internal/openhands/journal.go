@@ -118,14 +118,24 @@ func (d *driver) unlinked(err error) {
 	}
 }
 
+// unready names why no socket was had before the first turn.
+func (d *driver) unready() string {
+	if d.reach.refused >= maxRefused {
+		return "openhands.websocket.closed_before_readiness"
+	}
+	return "openhands.websocket.readiness_timeout"
+}
+
 // refused ends the session of a server that does not let us follow.
 func (d *driver) refused(err error) {
 	d.reach.live = false
+	category := wire.CauseNotFound
 	if errors.Is(err, errUnauthorized) {
-		d.Fail(session.Failf(wire.CauseAuth, "%v", err))
-		return
+		category = wire.CauseAuth
 	}
-	d.Fail(session.Failf(wire.CauseNotFound, "%v", err))
+	end := session.Failf(category, "%v", err)
+	end.Detail = "openhands.websocket.follow"
+	d.Fail(end)
 }
 
 // watch asks by REST where the socket does not tell.

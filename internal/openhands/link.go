@@ -233,7 +233,7 @@ func (l *link) read(ctx context.Context, conn *websocket.Conn) error {
 		}
 		l.client.trace.frame("in", l.route, b)
 		if !gjson.ValidBytes(b) {
-			l.send(ctx, frame{kind: frameBroken, err: fmt.Errorf("openhands.websocket.malformed_event: %s", l.client.secrets.head(string(b), maxSnippet))})
+			l.send(ctx, frame{kind: frameBroken, err: malformed(l.client.secrets, b)})
 			continue
 		}
 		if v := gjson.ParseBytes(b); l.route == sessionRoute {
@@ -246,6 +246,10 @@ func (l *link) read(ctx context.Context, conn *websocket.Conn) error {
 
 // maxSnippet bounds in bytes what is told of a frame that is no JSON.
 const maxSnippet = 160
+
+func malformed(secrets redactor, b []byte) error {
+	return fmt.Errorf("openhands.websocket.malformed_event: %s", secrets.head(string(b), maxSnippet))
+}
 
 // envelope takes a frame of the session socket.
 func (l *link) envelope(ctx context.Context, v gjson.Result) {

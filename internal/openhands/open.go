@@ -31,7 +31,7 @@ func (d *driver) open() error {
 	}
 	d.agent.Version = text(info.Get("version"))
 	if err := CheckVersion(string(d.agent.Version)); err != nil {
-		return session.Failf(wire.CauseConfig, "%v", err)
+		return Misconfigured("%v", err)
 	}
 	old, damage := session.LoadConversation(d.cfg.Place.State)
 	id, reason := d.cfg.candidate(old)
@@ -209,7 +209,7 @@ func (d *driver) follow(events int64) error {
 		return err
 	}
 	if !d.reach.live {
-		d.warn("link", "no socket to the agent-server can be had: its events are read every second")
+		d.warn("link", d.unready()+": no socket to the agent-server can be had: its events are read every second")
 	}
 	return d.fillIfOwed()
 }

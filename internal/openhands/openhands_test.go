@@ -17,6 +17,7 @@ import (
 	"ostoolkit/internal/wire"
 )
 
+// opensymphony 8.22: an address from which no port follows is told, as one of its own.
 func TestCheckURL(t *testing.T) {
 	for _, tt := range []struct {
 		url  string
@@ -30,9 +31,10 @@ func TestCheckURL(t *testing.T) {
 		{"https://agents.example", false, "needs a session key"},
 		{"http://agents.example", true, "not asked over https"},
 		{"http://127.0.0.1.example", true, "not asked over https"},
-		{"ftp://127.0.0.1", true, `"ftp"`},
+		{"ftp://127.0.0.1", true, `agent-server "ftp://127.0.0.1": scheme "ftp" is neither`},
+		{"custom://agents.example", true, `"custom://agents.example": scheme "custom"`},
 		{"127.0.0.1:8000", true, "no address"},
-		{"http://127.0.0.1:", true, "no port"},
+		{"http://127.0.0.1:", true, `"http://127.0.0.1:" names no port`},
 		{"http://user:word@127.0.0.1", true, "http://127.0.0.1"},
 		{"http://127.0.0.1/?session_api_key=x", true, "query"},
 	} {

@@ -66,6 +66,14 @@ func (e *transportError) Error() string {
 
 func (e *transportError) code() string { return "openhands.transport." + e.op }
 
+// Misconfigured returns the ending of a session whose configuration, or whose server, can
+// do for no session.
+func Misconfigured(format string, args ...any) *session.Ending {
+	end := session.Failf(wire.CauseConfig, format, args...)
+	end.Detail = "openhands.invalid_configuration"
+	return end
+}
+
 // statusOf returns the HTTP status that err tells of, 0 where there was no answer.
 func statusOf(err error) int {
 	var refused *statusError
@@ -88,7 +96,7 @@ type client struct {
 func newClient(s Server, trace *tracer, secrets redactor) (*client, error) {
 	base, err := parseURL(s.URL)
 	if err != nil {
-		return nil, session.Failf(wire.CauseConfig, "%v", err)
+		return nil, Misconfigured("%v", err)
 	}
 	pool := &http.Transport{
 		Proxy:       http.ProxyFromEnvironment, // which never sends what is for this machine to a proxy
@@ -129,7 +137,9 @@ func (c *client) do(ctx context.Context, r request) (gjson.Result, error) {
 		return gjson.Result{}, &statusError{op: r.op, status: resp.StatusCode, detail: c.secrets.head(string(body), maxDetail)}
 	}
 	if !gjson.ValidBytes(body) {
-		return gjson.Result{}, session.Failf(wire.CauseProtocol, "agent-server's answer to %s is not JSON", r.op)
+		end := session.Failf(wire.CauseProtocol, "agent-server's answer to %s is not JSON: %s", r.op, c.secrets.head(string(body), maxDetail))
+		end.Detail = "openhands.protocol." + r.op
+		return gjson.Result{}, end
 	}
 	return gjson.ParseBytes(body), nil
 }

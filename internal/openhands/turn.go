@@ -305,5 +305,7 @@ func (d *driver) judge() error {
 	case t.status == execPaused:
 		return session.Failf(wire.CauseProvider, "somebody else paused the conversation")
 	}
-	return session.Failf(wire.CauseProtocol, "the turn ended with the unknown execution_status %q", t.status)
+	end := session.Failf(wire.CauseProtocol, "the turn ended with the unknown execution_status %q", t.status)
+	end.Detail = "openhands.protocol.execution_status"
+	return end
 }

@@ -15,6 +15,8 @@ const (
 	closeAuth    = websocket.StatusCode(4001)
 	closeUnknown = websocket.StatusCode(4004)
 	authLimit    = 10 * time.Second
+
+	maxSessionFrame = 4 << 20 // the session socket is closed instead of a larger one
 )
 
 // openHandsSocket is one socket of a conversation.
@@ -307,6 +309,12 @@ func (k *openHandsSocket) sendAll(ctx context.Context, items []openHandsItem) bo
 }
 
 func (k *openHandsSocket) send(ctx context.Context, item openHandsItem) bool {
+	if k.session && len(item.text) > maxSessionFrame {
+		k.c.s.mu.Lock()
+		defer k.c.s.mu.Unlock()
+		k.code = "1013 frame_too_large"
+		return false
+	}
 	if item.seq >= 0 {
 		k.kept++
 	}

@@ -61,7 +61,7 @@ func (d driver) config(c *harness.Command, j *harness.Job) (openhands.Config, *s
 	}
 	s, err := readSettings(c.Workflow.OpenHands)
 	if err != nil {
-		return openhands.Config{}, session.Failf(wire.CauseConfig, "%v", err)
+		return openhands.Config{}, openhands.Misconfigured("%v", err)
 	}
 	for _, key := range s.unused {
 		c.Env.Warnf("openhands.%s has no effect", key)
@@ -111,13 +111,13 @@ func (d driver) server(c *harness.Command, s *settings) (out openhands.Server, c
 // checkServer refuses what cannot be meant.
 func (d driver) checkServer(s *settings, server openhands.Server, command string) *session.Ending {
 	if d.options.server == "" && d.options.spawn == "" && s.url != "" && s.command != "" {
-		return session.Failf(wire.CauseConfig, "openhands.%s is set although openhands.%s names a server that runs already", s.commandKey, s.urlKey)
+		return openhands.Misconfigured("openhands.%s is set although openhands.%s names a server that runs already", s.commandKey, s.urlKey)
 	}
 	if command != "" {
 		return nil
 	}
 	if err := openhands.CheckURL(server.URL, server.Key != ""); err != nil {
-		return session.Failf(wire.CauseConfig, "%v", err)
+		return openhands.Misconfigured("%v", err)
 	}
 	return nil
 }
@@ -150,7 +150,7 @@ func (d driver) agent(c *harness.Command, s *settings, ws *wire.Workspace) openh
 func (d driver) program(c *harness.Command, command string) ([]string, *session.Ending) {
 	argv, err := shlex.Split(command)
 	if err != nil || len(argv) == 0 {
-		return nil, session.Failf(wire.CauseConfig, "the command %q of the agent-server is no list of words", command)
+		return nil, openhands.Misconfigured("the command %q of the agent-server is no list of words", command)
 	}
 	dir := c.Env.Dir
 	if d.options.spawn == "" {

@@ -141,23 +141,28 @@ func testDriver(t *testing.T, section map[string]any, args ...string) (driver, *
 	return driver{o}, &harness.Command{Env: env, Options: o.Options, Workflow: w}
 }
 
-// A command beside an address is refused in the spelling that the user wrote.
+// opensymphony 8.29: a command beside an address is refused in the spelling that the user
+// wrote, wherever the server is.
 func TestServerAndCommandExclude(t *testing.T) {
-	both := map[string]any{"transport": map[string]any{"base_url": "http://127.0.0.1:1"}, "local_server": map[string]any{"command": "c"}}
-	d, c := testDriver(t, both)
-	s, err := readSettings(c.Workflow.OpenHands)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, command := d.server(c, s)
-	end := d.checkServer(s, server, command)
-	if end == nil || end.Category != wire.CauseConfig || !strings.Contains(end.Message, "openhands.local_server.command") {
-		t.Errorf("%+v", end)
-	}
-	d, c = testDriver(t, both, "--server", "http://127.0.0.1:2")
-	server, command = d.server(c, s)
-	if end := d.checkServer(s, server, command); end != nil || server.URL != "http://127.0.0.1:2" || command != "" {
-		t.Errorf("a flag does not win: %+v, %+v, %q", end, server, command)
+	for key, section := range map[string]map[string]any{
+		"openhands.local_server.command": {"transport": map[string]any{"base_url": "https://agents.example"}, "local_server": map[string]any{"command": "c"}},
+		"openhands.server.command":       {"server": map[string]any{"url": "http://127.0.0.1:1", "command": "c"}},
+	} {
+		d, c := testDriver(t, section)
+		s, err := readSettings(c.Workflow.OpenHands)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server, command := d.server(c, s)
+		end := d.checkServer(s, server, command)
+		if end == nil || end.Category != wire.CauseConfig || end.Detail != "openhands.invalid_configuration" || !strings.Contains(end.Message, key) {
+			t.Errorf("%s: %+v", key, end)
+		}
+		d, c = testDriver(t, section, "--server", "http://127.0.0.1:2")
+		server, command = d.server(c, s)
+		if end := d.checkServer(s, server, command); end != nil || server.URL != "http://127.0.0.1:2" || command != "" {
+			t.Errorf("%s: a flag does not win: %+v, %+v, %q", key, end, server, command)
+		}
 	}
 }
 
