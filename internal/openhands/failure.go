@@ -100,12 +100,9 @@ func (d *driver) unreached(err error) {
 	if d.turn.active && d.turn.armed {
 		d.turn.check = now + pollEvery
 	}
-	if !d.reach.lost {
-		d.reach.lost = true
+	if !d.reach.away {
+		d.reach.away, d.reach.failed = true, now
 		d.warn("link", fmt.Sprintf("%v; what the agent does meanwhile is not known", err))
-	}
-	if d.reach.failed == 0 {
-		d.reach.failed = now
 	}
 	if now-d.reach.failed < d.reachLimit() {
 		return
@@ -118,7 +115,7 @@ func (d *driver) unreached(err error) {
 }
 
 func (d *driver) reached() {
-	d.reach.failed = 0
+	d.reach.away = false
 	d.reach.heard = d.Clocks.Elapsed()
 }
 

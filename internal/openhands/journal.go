@@ -51,8 +51,9 @@ type reach struct {
 	polling bool          // a poll is under way
 	next    time.Duration // when the next poll is due, on the session's clock
 	heard   time.Duration // when the server was last heard of
-	lost    bool          // its loss was told
-	failed  time.Duration // when it could not be reached first; 0: it can
+	lost    bool          // the loss of the socket was told
+	away    bool          // the last poll did not work, which was told
+	failed  time.Duration // with away: the first one in a row that did not
 	status  string        // the newest execution_status
 }
 
