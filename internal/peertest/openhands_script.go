@@ -29,6 +29,7 @@ import (
 // Steps of a run, which ends as finished unless a step says how:
 //
 //	say TEXT           a message of the agent
+//	long N             a message of N bytes
 //	nudge TEXT         a message of the environment
 //	command CMD        a command, done at once
 //	act CMD            a command that runs until the next observe; requests wait for it as they do for a tool
@@ -102,7 +103,7 @@ func (f *openHandsFault) matches(method, urlPath string) bool {
 }
 
 var (
-	runSteps = []string{"say", "nudge", "command", "act", "observe", "edit", "confirm", "finish", "error", "stats", "status", "emit",
+	runSteps = []string{"say", "long", "nudge", "command", "act", "observe", "edit", "confirm", "finish", "error", "stats", "status", "emit",
 		"transient", "delta", "big", "wait", "sleep", "hang", "tail", "state", "nofinal", "sockets", "unreachable", "crash"}
 	socketSteps = []string{"refuse", "state", "frame", "history", "after", "swap", "sleep", "mute", "close", "drop"}
 )
@@ -174,7 +175,7 @@ func (r *openHandsScriptReader) step(st openHandsStep) error {
 	switch st.op {
 	case "sleep", "tail", "crash", "unreachable":
 		_, err = time.ParseDuration(st.arg)
-	case "big", "after", "refuse":
+	case "long", "big", "after", "refuse":
 		_, err = strconv.Atoi(st.arg)
 	case "wait":
 		if _, glob, ok := requestOf(st.arg); ok {

@@ -11,8 +11,10 @@ import (
 func (c *openHandsConv) step(st openHandsStep) {
 	switch st.op {
 	case "say":
-		c.spend(100, 20)
-		c.add(true, "agent", "MessageEvent", map[string]any{"llm_message": map[string]any{"role": "assistant", "content": textContent(st.arg)}})
+		c.say(st.arg)
+	case "long":
+		n, _ := strconv.Atoi(st.arg) // it was tried when it was read
+		c.say(strings.Repeat("A", n))
 	case "nudge":
 		c.add(true, "environment", "MessageEvent", map[string]any{"llm_message": map[string]any{"role": "user", "content": textContent(st.arg)}})
 	case "command":
@@ -70,6 +72,11 @@ func (c *openHandsConv) odd(st openHandsStep) {
 	case "sockets":
 		c.s.endSockets(c, strings.TrimSpace(strings.TrimPrefix(st.arg, "close")))
 	}
+}
+
+func (c *openHandsConv) say(text string) {
+	c.spend(100, 20)
+	c.add(true, "agent", "MessageEvent", map[string]any{"llm_message": map[string]any{"role": "assistant", "content": textContent(text)}})
 }
 
 func (c *openHandsConv) spend(in, out int) {
