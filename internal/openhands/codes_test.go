@@ -103,7 +103,7 @@ func TestKeyInForeignEscapes(t *testing.T) {
 
 // The codes that another program may go by: opensymphony 5.11.
 func TestCodesOfEndings(t *testing.T) {
-	d := &driver{turn: &turn{status: "dreaming"}}
+	d := &driver{Loop: &session.Loop{}, turn: &turn{status: "dreaming"}}
 	c, _ := answering(t, http.StatusOK, "<html>")
 	_, noJSON := c.do(t.Context(), requestConversation("id"))
 	away, _ := answering(t, http.StatusOK)
@@ -134,7 +134,7 @@ func TestCodesOfEndings(t *testing.T) {
 }
 
 func refusal(err error) error {
-	d := &driver{}
+	d := &driver{Loop: &session.Loop{}}
 	d.refused(err)
 	return d.End
 }
