@@ -194,7 +194,7 @@ func (d *driver) newConversation(reason string) *session.Conversation {
 		CreatedAt: wire.At(d.cfg.Now()),
 	}
 	if issue := d.cfg.Place.Workspace.Issue; issue != nil {
-		c.IssueID = wire.Text(issue.ID)
+		c.IssueID, c.Identifier = wire.Text(issue.ID), wire.Text(issue.Identifier)
 	}
 	return c
 }

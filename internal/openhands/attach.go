@@ -3,10 +3,13 @@ package openhands
 import (
 	"fmt"
 	"net/http"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
 
+	"ostoolkit/internal/openhands/spawn"
 	"ostoolkit/internal/session"
 	"ostoolkit/internal/wire"
 )
@@ -17,21 +20,36 @@ const (
 )
 
 // attach prepares an earlier conversation for another run. lost says why it cannot be
-// gone on with.
-func (d *driver) attach(id string) (lost string, err error) {
+// gone on with. old is what was recorded last, perhaps of another.
+func (d *driver) attach(old *session.Conversation, id string) (lost string, err error) {
 	if !uuid.MatchString(id) {
 		return fmt.Sprintf("%q is no conversation's id", id), nil
 	}
-	info, err := d.find(id)
+	d.store = d.cfg.store(gjson.Result{})
+	if lost := moved(old, id, d.store); lost != "" {
+		return lost, nil
+	}
+	grace := goneLimit
+	if old != nil && string(old.SessionID) == id && !old.Seeded {
+		grace = 0 // nothing is in it, and perhaps it was never made
+	}
+	info, err := d.find(id, grace)
 	switch status := statusOf(err); {
 	case status == http.StatusNotFound, status == http.StatusUnprocessableEntity:
 		return "agent-server does not know the conversation", nil
 	case err != nil:
 		return "", err
 	}
-	d.id, d.reach.status = id, info.Get("execution_status").Str
+	d.id, d.reach.status, d.store = id, info.Get("execution_status").Str, d.cfg.store(info)
 	d.missTools(info)
-	if lost, err = d.quiet(); lost == "" && err == nil {
+	if lost = moved(old, id, d.store); lost == "" {
+		lost, err = d.quiet()
+	}
+	switch {
+	case err != nil:
+	case lost != "":
+		err = d.settle() // only its log tells what became of the texts of a run that has died
+	default:
 		err = d.adjust()
 	}
 	if lost != "" || err != nil {
@@ -40,10 +58,32 @@ func (d *driver) attach(id string) (lost string, err error) {
 	return lost, err
 }
 
+// store is the folder in which the server keeps its conversations, "" where it does not
+// say. It names that of one of them, which ends in the id.
+func (c *Config) store(info gjson.Result) string {
+	if sp := c.Server.Spawn; sp != nil {
+		return spawn.Conversations(sp.Dir)
+	}
+	dir, id := info.Get("persistence_dir").Str, info.Get("id").Str
+	if parent, last := filepath.Split(dir); dir != "" && last == strings.ReplaceAll(id, "-", "") {
+		return filepath.Clean(parent)
+	}
+	return dir
+}
+
+// moved tells whether the recorded conversation was kept elsewhere: what this server
+// calls by its id is another's, or a copy that has gone ways of its own.
+func moved(old *session.Conversation, id, now string) string {
+	if old == nil || string(old.SessionID) != id || old.PersistenceDir == "" || now == "" || string(old.PersistenceDir) == now {
+		return ""
+	}
+	return fmt.Sprintf("the conversation was kept in %q, and the server keeps its own in %q", string(old.PersistenceDir), now)
+}
+
 // find gets the conversation. One that a server does not know just after its start may
 // still be another's, who has died, for a moment.
-func (d *driver) find(id string) (gjson.Result, error) {
-	for due := d.Clocks.Elapsed() + goneLimit; ; {
+func (d *driver) find(id string, grace time.Duration) (gjson.Result, error) {
+	for due := d.Clocks.Elapsed() + grace; ; {
 		info, err := d.call(requestConversation(id))
 		if statusOf(err) != http.StatusNotFound || d.Clocks.Elapsed() >= due {
 			return info, err

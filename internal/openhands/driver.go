@@ -25,12 +25,18 @@ type driver struct {
 	server  *server // nil: somebody else's
 	secrets redactor
 	link    *link
-	frames  <-chan frame // nil: no socket is followed
+	frames  <-chan frame    // nil: no socket is followed
+	talk    context.Context // of what is asked about one conversation
+	endTalk context.CancelFunc
 
 	conv    *session.Conversation
 	agent   wire.Peer
 	id      string // of the conversation
 	resumed bool   // it is an earlier run's
+	renewed bool   // it stands in for one that this run has used up
+	store   string // where the server keeps its conversations; "": not known
+	usedAt  time.Time
+	told    []string // texts of people that the agent has got
 	log     journal
 	reach   reach
 	asked   *asked   // what waits for leave; nil: nothing
@@ -47,7 +53,7 @@ type driver struct {
 }
 
 func newDriver(ctx context.Context, cfg Config) *driver {
-	return &driver{
+	d := &driver{
 		Loop: session.NewLoop(ctx, cfg.Config),
 		cfg:  cfg, em: cfg.Emitter,
 		budget:  cfg.Budget,
@@ -59,6 +65,8 @@ func newDriver(ctx context.Context, cfg Config) *driver {
 		model:   wire.Model{Requested: wire.Text(cfg.Agent.Model)},
 		started: cfg.Now(),
 	}
+	d.talk, d.endTalk = context.WithCancel(d.Context())
+	return d
 }
 
 // release ends what the session started besides the server.
@@ -80,7 +88,7 @@ func (d *driver) session(ctx context.Context) *session.Ending {
 		return session.EndingOf(err)
 	}
 	plan := d.Plan(d.cfg.Plan, d.step)
-	end := plan.Run(ctx, d.conv.Seeded, d.runTurn)
+	end := plan.Run(ctx, d.conv.Seeded, d.makeTurn)
 	if end.FinishedBy == session.FinishedByAgent && d.turn.bare {
 		end.FinishedBy = finishedByMessage
 	}
@@ -134,14 +142,16 @@ func (d *driver) tick(now time.Time) {
 }
 
 // send makes a request beside the session; then gets its answer in the session's
-// goroutine, unless the session is over before.
+// goroutine, unless the conversation is over before.
 func (d *driver) send(r request, then func(gjson.Result, error)) {
-	c := d.client
-	d.Beside(func(ctx context.Context) {
+	ctx, c := d.talk, d.client
+	d.Beside(func(context.Context) {
 		result, err := c.do(ctx, r)
 		d.Post(func() {
-			d.answered(r)
-			then(result, err)
+			if ctx.Err() == nil { // else it is about a conversation that was lost meanwhile
+				d.answered(r)
+				then(result, err)
+			}
 		})
 	})
 }
@@ -155,8 +165,8 @@ func (d *driver) answered(r request) {
 // call makes a request and waits for its answer; all else goes on meanwhile. The error
 // is the *session.Ending of the session, or that of the request.
 func (d *driver) call(r request) (gjson.Result, error) {
-	c := d.client
-	result, err := session.Await(d.Loop, d.step, func(ctx context.Context) (gjson.Result, error) { return c.do(ctx, r) })
+	ctx, c := d.talk, d.client
+	result, err := session.Await(d.Loop, d.step, func(context.Context) (gjson.Result, error) { return c.do(ctx, r) })
 	d.answered(r)
 	return result, err
 }

@@ -50,6 +50,9 @@ func (d *driver) take(e gjson.Result) {
 		d.em.Emit(wire.EventWarning, &wire.Notice{Code: text(e.Get("code")), Message: d.secrets.text(e.Get("detail").String())}, []byte(e.Raw))
 	case "ConversationStateUpdateEvent":
 		d.update(e)
+	case "CondensationRequest":
+		d.squeezed()
+		d.pass(kind, e)
 	case "SystemPromptEvent", "LLMCompletionLogEvent", "PauseEvent", "InterruptEvent":
 		// Long, or told by the status.
 	default:
@@ -75,7 +78,7 @@ func (d *driver) message(e gjson.Result) {
 		d.userSaid(said)
 	case "agent":
 		d.reasoning(e.Get("llm_message.reasoning_content"), e)
-		d.turn.bare, d.turn.text = true, said
+		d.turn.bare, d.turn.text, d.turn.squeezes = true, said, 0
 		if said != "" {
 			d.em.Emit(wire.EventMessage, &wire.Item{Item: text(e.Get("id")), Text: said}, []byte(e.Raw))
 		}
@@ -93,7 +96,7 @@ func (d *driver) reasoning(v gjson.Result, e gjson.Result) {
 
 // action takes a call that the agent makes.
 func (d *driver) action(e gjson.Result) {
-	d.turn.bare = false
+	d.turn.bare, d.turn.squeezes = false, 0
 	d.reasoning(e.Get("reasoning_content"), e)
 	if thought := contentText(e.Get("thought")); strings.TrimSpace(thought) != "" {
 		d.em.Emit(wire.EventMessage, &wire.Item{Item: text(e.Get("id")), Text: thought}, []byte(e.Raw))
@@ -220,6 +223,7 @@ func (d *driver) tokens(stats gjson.Result, raw string) {
 	if !d.meter.Update(total, nil) {
 		return
 	}
+	d.usedAt = d.cfg.Now()
 	d.Clocks.Progress()
 	d.em.Emit(wire.EventUsage, &wire.Tokens{Usage: d.meter.Own(), UsageTotal: d.meter.Total(), ContextWindow: window}, []byte(raw))
 	warning, end := d.budget.Spend(d.meter.Own())

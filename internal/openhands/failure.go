@@ -30,7 +30,7 @@ func (d *driver) failure(problem gjson.Result) *session.Ending {
 		end.Message = "the run ended with " + code
 	}
 	switch {
-	case code == "LLMContextWindowExceedError":
+	case code == codeOverflow:
 		end.Category = wire.CauseContextWindow
 	case code == "MaxIterationsReached", code == "MaxBudgetReached":
 		end.Outcome, end.Category = wire.BudgetExceeded, wire.BudgetExceeded
@@ -41,6 +41,8 @@ func (d *driver) failure(problem gjson.Result) *session.Ending {
 		end.RetryAt = d.cfg.Now().Add(defaultReset)
 	case kind == "config":
 		end.Category = wire.CauseConfig
+	case code == codeNoCondensation:
+		end.Category = wire.CauseContextWindow
 	case kind == "internal":
 		end.Category = wire.CauseInternal
 	}

@@ -1,6 +1,7 @@
 package openhands
 
 import (
+	"context"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -40,22 +41,34 @@ func (d *driver) open() error {
 		reason = damage.Error()
 	}
 	if id == "" {
-		return d.start(reason)
+		d.meter.Fresh()
+		return d.start(reason, "")
 	}
-	lost, err := d.attach(id)
+	lost, err := d.attach(old, id)
 	if err != nil {
 		return d.ending(err)
 	}
 	if lost != "" {
-		d.em.Emit(wire.EventContextLost, &wire.Session{Cwd: d.cfg.Place.Workspace.Path, Peer: &d.agent, Reason: wire.Text(lost)}, nil)
-		return d.start(lost)
+		return d.lose(old, id, lost)
 	}
 	if d.conv = old; old == nil || string(old.SessionID) != id {
 		d.conv = d.newConversation(reason)
 		d.conv.Seeded = true
 	}
+	return d.goOn(id)
+}
+
+// goOn takes an earlier run's conversation over.
+func (d *driver) goOn(id string) error {
 	d.conv.Fresh, d.resumed = false, true
-	d.meter.Resumed(d.conv.Usage)
+	d.conv.Launch, d.conv.Identifier = d.cfg.launch(), d.cfg.identifier()
+	d.meter.Carry(d.conv.Carried)
+	d.meter.Resumed(d.conv.Used())
+	if !d.conv.Seeded && d.conv.Replaces != "" { // its run died before it could say so
+		if err := d.rehydrate(string(d.conv.Replaces), string(d.conv.ResetReason)); err != nil {
+			return err
+		}
+	}
 	return d.opened(id, wire.EventSessionResumed, "")
 }
 
@@ -100,22 +113,22 @@ func (c *Config) candidate(old *session.Conversation) (id, reason string) {
 	return string(old.SessionID), ""
 }
 
-// start makes a conversation. Its id is ours and is written down before, so that it is
-// found again whatever becomes of the answer.
-func (d *driver) start(reason string) error {
+// start makes a conversation, which stands in for replaces unless that is "". Its id is
+// ours and is written down before, so that it is found again whatever becomes of the
+// answer.
+func (d *driver) start(reason, replaces string) error {
 	id, err := newID(d.cfg.Rand)
 	if err != nil {
 		return session.Failf(wire.CauseInternal, "make an id: %v", err)
 	}
 	d.conv = d.newConversation(reason)
-	d.conv.SessionID = wire.Text(id)
+	d.conv.SessionID, d.conv.Replaces, d.conv.Carried = wire.Text(id), wire.Text(replaces), d.meter.Carried()
 	if err := d.saveConversation(); err != nil {
 		return session.Failf(wire.CauseState, "%v", err)
 	}
 	if err := d.create(id); err != nil {
 		return d.ending(err)
 	}
-	d.meter.Fresh()
 	return d.opened(id, wire.EventSessionStarted, reason)
 }
 
@@ -129,6 +142,7 @@ func (d *driver) create(id string) error {
 		info, err := d.call(requestCreate(body))
 		if err == nil {
 			d.reach.status = info.Get("execution_status").Str
+			d.store = d.cfg.store(info)
 			return nil
 		}
 		again := statusOf(err) == http.StatusTooManyRequests || attempt < createTry && unclear(err)
@@ -170,8 +184,8 @@ func (d *driver) opened(id, event, reason string) error {
 	d.em.Emit(event, said, nil)
 	now := wire.At(d.cfg.Now())
 	d.conv.SessionID, d.conv.Status, d.conv.AttachedAt = wire.Text(id), session.StatusActive, now
-	d.conv.Route = d.cfg.Route
-	if d.server == nil { // else it is another the next time
+	d.conv.Route, d.conv.PersistenceDir = d.cfg.Route, wire.Text(d.store)
+	if d.server == nil { // else the address is another the next time
 		d.conv.ServerURL = wire.Text(d.cfg.Server.URL)
 	}
 	if err := d.saveConversation(); err != nil {
@@ -200,7 +214,8 @@ func (d *driver) baseline() (int64, error) {
 func (d *driver) follow(events int64) error {
 	l := newLink(d.client, d.id, events)
 	d.link, d.frames = l, l.frames
-	d.Beside(l.run)
+	ctx := d.talk
+	d.Beside(func(context.Context) { l.run(ctx) })
 	due := d.Clocks.Elapsed() + liveLimit
 	settled := func() bool {
 		return d.reach.live || d.Clocks.Elapsed() >= due || d.reach.refused >= maxRefused
@@ -223,17 +238,28 @@ func (d *driver) newConversation(reason string) *session.Conversation {
 	c := &session.Conversation{
 		Harness: Harness, Contract: contract, ReusePolicy: d.cfg.Agent.Reuse,
 		Cwd: d.cfg.Place.Workspace.Path, Fresh: true, ResetReason: wire.Text(reason),
-		CreatedAt: wire.At(d.cfg.Now()), Status: session.StatusActive,
+		CreatedAt: wire.At(d.cfg.Now()), Status: session.StatusActive, Launch: d.cfg.launch(),
 	}
 	if issue := d.cfg.Place.Workspace.Issue; issue != nil {
 		c.IssueID = wire.Text(issue.ID)
 	}
+	c.Identifier = d.cfg.identifier()
 	return c
+}
+
+func (c *Config) identifier() wire.Text {
+	if issue := c.Place.Workspace.Issue; issue != nil {
+		return wire.Text(issue.Identifier)
+	}
+	return ""
 }
 
 func (d *driver) saveConversation() error {
 	d.conv.Note(d.em.Last())
-	d.conv.UpdatedAt = wire.At(d.cfg.Now())
+	d.conv.UpdatedAt, d.conv.PeerStatus = wire.At(d.cfg.Now()), wire.Text(d.reach.status)
+	if !d.usedAt.IsZero() {
+		d.conv.UsageAt = wire.At(d.usedAt)
+	}
 	return d.conv.Save(d.cfg.Place.State)
 }
 

@@ -42,12 +42,17 @@ type Config struct {
 	Agent  Agent
 	Tools  *toolbox.Box // host-side; nil: none
 	Rand   io.Reader    // of ids
+	// Notes returns the newest notes that the agent has left at the issue, "" for none,
+	// for a conversation that stands in for a lost one; nil: there is nobody to ask.
+	Notes func(context.Context) (string, error)
 }
 
 // Server says where the agent-server is. Its key never reaches a disk.
 type Server struct {
 	URL string // http or https, with a path or without; "" with Spawn
 	Key string // "": none is needed
+	// KeyEnv is the variable that Key was taken from.
+	KeyEnv string
 	// Spawn starts a server of our own, or joins it; nil: URL is somebody else's.
 	Spawn *spawn.Config
 }
@@ -57,6 +62,7 @@ type Agent struct {
 	Model         string // as litellm names it, such as openai/gpt-5.4
 	LLM           map[string]any
 	Key           string // of the model's provider
+	KeyEnv        string // the variable that Key was taken from
 	Tools         []string
 	MaxIterations int
 	Stuck         bool           // the server looks for an agent that goes round in circles
@@ -90,6 +96,18 @@ func (c *Config) planned() *wire.Session {
 		ApprovalPolicy: wire.Text(c.Agent.Confirm),
 		Peer:           &wire.Peer{Name: Harness},
 	}
+}
+
+// launch is what conversation.json tells of how the conversation was made.
+func (c *Config) launch() *session.Launch {
+	l := &session.Launch{Model: wire.Text(c.Agent.Model)}
+	if c.Agent.Key != "" {
+		l.ModelKeyEnv = wire.Text(c.Agent.KeyEnv)
+	}
+	if c.Server.Key != "" {
+		l.ServerKeyEnv = wire.Text(c.Server.KeyEnv)
+	}
+	return l
 }
 
 // secrets are the values that nothing which is written down may show.

@@ -29,6 +29,7 @@ func (d *driver) userSaid(text string) {
 	letter := d.posted[i].letter
 	d.posted = slices.Delete(d.posted, i, i+1)
 	if letter != nil {
+		d.tell(text)
 		d.Inbox.Consumed(letter.ClientID, d.turn.id)
 	}
 }
@@ -98,6 +99,9 @@ func (d *driver) settle() error {
 	}
 	for _, l := range unread {
 		d.forget(l)
+		if _, ok := seen[l.ClientID]; ok {
+			d.tell(l.Request.Text)
+		}
 	}
 	d.Inbox.Settle(seen)
 	return nil

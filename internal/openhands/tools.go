@@ -80,12 +80,15 @@ func hostArgs(action gjson.Result) string {
 // on: before that somebody may still refuse it.
 func (d *driver) callTool(c *call, raw []byte) {
 	d.hosted++
+	talk := d.talk
 	d.Beside(func(ctx context.Context) {
 		result := d.cfg.Tools.Call(ctx, c.tool, json.RawMessage(c.args))
 		d.Post(func() {
 			d.Clocks.Progress()
 			d.em.Emit(wire.EventToolCompleted, c.event(&result.Success), raw)
-			d.sendResult(resultText(c, result), 1)
+			if talk.Err() == nil { // else the conversation was lost meanwhile
+				d.sendResult(resultText(c, result), 1)
+			}
 		})
 	})
 }

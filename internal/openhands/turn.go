@@ -47,6 +47,9 @@ type turn struct {
 	answering bool // what was asked is answered, and the server has not confirmed that
 	revived   bool // it was begun again after the server was lost
 
+	squeezes int    // requests to condense since the agent has done something
+	spent    string // why the conversation takes no more of it; "": it may
+
 	halt    halt
 	status  string
 	problem gjson.Result // the newest ConversationErrorEvent
@@ -78,10 +81,13 @@ func (d *driver) runTurn(p session.Prompt) error {
 }
 
 func (d *driver) savePrompt(p session.Prompt) error {
-	path := d.cfg.Place.Run.Prompt()
+	path, keep := d.cfg.Place.Run.Prompt(), p.Turn > 1
+	if d.renewed && p.Kind == session.PromptRehydrate {
+		path, keep = d.cfg.Place.Run.Rehydrated(), false
+	}
 	d.conv.Prompt = &session.PromptRecord{Kind: p.Kind, At: wire.At(d.cfg.Now()), Path: path}
-	if p.Turn > 1 {
-		return nil // the file keeps the run's first prompt
+	if keep {
+		return nil // the file has the run's first prompt
 	}
 	return state.WriteFile(path, []byte(p.Text))
 }
@@ -296,6 +302,8 @@ func (d *driver) judge() error {
 		return session.Failf(wire.CauseNoAnswer, "the turn completed without an answer")
 	case t.status == execFinished:
 		return nil
+	case t.spent != "" && t.halt.End == nil:
+		return session.Failf(wire.CauseContextWindow, "the turn was ended: %s", t.spent)
 	case t.status == execStuck:
 		return &session.Ending{Outcome: wire.Stalled, Category: wire.Stalled, Message: "agent-server finds that the agent goes round in circles"}
 	case t.status == execError:

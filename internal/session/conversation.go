@@ -13,30 +13,49 @@ import (
 // Conversation is conversation.json: what the next run needs to go on with the
 // session, and what people want to know of it.
 type Conversation struct {
-	Harness     string          `json:"harness"`
-	SessionID   wire.Text       `json:"session_id"`
-	ServerURL   wire.Text       `json:"server_url"`
-	Contract    string          `json:"contract"`     // of the peer's protocol; another one is not resumed
-	ReusePolicy string          `json:"reuse_policy"` // per_issue
-	IssueID     wire.Text       `json:"issue_id"`
-	Cwd         string          `json:"cwd"`
-	Fresh       bool            `json:"fresh"`  // the newest run began this session
-	Seeded      bool            `json:"seeded"` // the session has got the full prompt
-	Prompt      *PromptRecord   `json:"prompt"`
-	LastEvent   *EventRecord    `json:"last_event"`
-	Usage       *wire.Usage     `json:"usage"`  // the session's totals
-	Status      string          `json:"status"` // active, or the outcome of the last run
-	ResetReason wire.Text       `json:"reset_reason"`
-	Route       *wire.Route     `json:"route"`
-	CreatedAt   wire.Time       `json:"created_at"`
-	UpdatedAt   wire.Time       `json:"updated_at"`
-	AttachedAt  wire.Time       `json:"attached_at"`
-	Extra       json.RawMessage `json:"extra,omitempty"` // the harness's own
+	Harness     string    `json:"harness"`
+	SessionID   wire.Text `json:"session_id"`
+	ServerURL   wire.Text `json:"server_url"`
+	Contract    string    `json:"contract"`     // of the peer's protocol; another one is not resumed
+	ReusePolicy string    `json:"reuse_policy"` // per_issue, fresh_each_run
+	IssueID     wire.Text `json:"issue_id"`
+	Identifier  wire.Text `json:"identifier"`
+	Cwd         string    `json:"cwd"`
+	// PersistenceDir is where the peer keeps the session, as the peer names it.
+	PersistenceDir wire.Text     `json:"persistence_dir"`
+	Fresh          bool          `json:"fresh"`  // the newest run began this session
+	Seeded         bool          `json:"seeded"` // the session has got the full prompt
+	Prompt         *PromptRecord `json:"prompt"`
+	LastEvent      *EventRecord  `json:"last_event"`
+	// Usage are the totals of the session and of those that it stands in for, which are
+	// Carried: the peer does not count them.
+	Usage       *wire.Usage `json:"usage"`
+	Carried     *wire.Usage `json:"carried"`
+	UsageAt     wire.Time   `json:"usage_at"`    // when the peer counted last
+	Status      string      `json:"status"`      // active, or the outcome of the last run
+	PeerStatus  wire.Text   `json:"peer_status"` // the peer's newest word on the session
+	ResetReason wire.Text   `json:"reset_reason"`
+	// Replaces is the session that was lost and that this one stands in for.
+	Replaces   wire.Text       `json:"replaces"`
+	Route      *wire.Route     `json:"route"`
+	Launch     *Launch         `json:"launch"`
+	CreatedAt  wire.Time       `json:"created_at"`
+	UpdatedAt  wire.Time       `json:"updated_at"`
+	AttachedAt wire.Time       `json:"attached_at"`
+	Extra      json.RawMessage `json:"extra,omitempty"` // the harness's own
+}
+
+// Launch tells what the newest run was made with, for people: another one is no reason
+// to begin anew. Of secrets it has the names of the variables, never a value.
+type Launch struct {
+	Model        wire.Text `json:"model"`
+	ModelKeyEnv  wire.Text `json:"model_key_env"`  // null where no key is given
+	ServerKeyEnv wire.Text `json:"server_key_env"` // the same of the peer's own key
 }
 
 // PromptRecord tells of the newest prompt.
 type PromptRecord struct {
-	Kind string    `json:"kind"` // full, continuation
+	Kind string    `json:"kind"` // PromptFull, PromptContinuation, PromptRehydrate
 	At   wire.Time `json:"at"`
 	Path string    `json:"path"`
 }
@@ -51,6 +70,15 @@ type EventRecord struct {
 
 // StatusActive is the status of a conversation whose run has not ended.
 const StatusActive = "active"
+
+// Used is what the session and those that it stands in for have used so far, nil where
+// that is not known.
+func (c *Conversation) Used() *wire.Usage {
+	if c.Usage == nil && !c.Seeded {
+		return c.Carried
+	}
+	return c.Usage
+}
 
 // Note puts ev into LastEvent.
 func (c *Conversation) Note(ev *wire.Event) {
@@ -94,6 +122,9 @@ func (c *Conversation) Mismatch(harness, contract string, p Place) string {
 		return fmt.Sprintf("the session worked in %q", c.Cwd)
 	case c.IssueID != issueID(p.Workspace):
 		return fmt.Sprintf("the session belongs to issue %q", string(c.IssueID))
+	// A file of an earlier version names none.
+	case c.Identifier != "" && c.Identifier != identifier(p.Workspace):
+		return fmt.Sprintf("the session was recorded for %q", string(c.Identifier))
 	}
 	return ""
 }

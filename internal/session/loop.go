@@ -122,6 +122,9 @@ func (l *Loop) Beside(do func(context.Context)) {
 	l.work.Go(func() { do(l.ctx) })
 }
 
+// Context is that of the work beside the session.
+func (l *Loop) Context() context.Context { return l.ctx }
+
 // Cancel tells the work beside the session to end.
 func (l *Loop) Cancel() { l.cancel() }
 

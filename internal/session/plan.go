@@ -11,6 +11,7 @@ import (
 const (
 	PromptFull         = "full"
 	PromptContinuation = "continuation"
+	PromptRehydrate    = "rehydrate" // full, with what is known of a session that was lost
 )
 
 // Values of Ending.FinishedBy for a success.
@@ -22,7 +23,7 @@ const (
 
 // Prompt is the text of one turn.
 type Prompt struct {
-	Kind string // PromptFull, PromptContinuation
+	Kind string // PromptFull, PromptContinuation, PromptRehydrate
 	Text string
 	Turn int // from 1
 	// Letter is the request that Text came with, nil where it is the plan's own.
@@ -38,6 +39,9 @@ type Plan struct {
 	// Given says that Full was written for this very run: its first turn gets it even
 	// in a session that goes on.
 	Given bool
+	// Rehydrated is the text of the first turn of a session that stands in for one that
+	// was lost; "": it stands in for none.
+	Rehydrated string
 	// Continue is the text of all other turns.
 	Continue string
 	// Again asks for MaxTurns turns where there is no Recheck to end them earlier.
@@ -55,7 +59,8 @@ type Plan struct {
 // Run makes turns until one fails, the issue needs no more, or the limit is reached.
 // A turn's own result counts before the limit does. Queued texts come before the
 // plan's own and do not count towards the limit: each was asked for by somebody who
-// watches. seeded says that the session has the full prompt already.
+// watches. A turn that is made again in another session counts once: that is turn's own
+// business. seeded says that the session has the full prompt already.
 func (p *Plan) Run(ctx context.Context, seeded bool, turn func(Prompt) error) *Ending {
 	prompt, own := p.First(seeded), 1
 	for n := 2; ; n++ {
@@ -91,6 +96,9 @@ func (p *Plan) queued() *Letter {
 
 // First is the prompt of the first turn.
 func (p *Plan) First(seeded bool) Prompt {
+	if p.Rehydrated != "" {
+		return Prompt{PromptRehydrate, p.Rehydrated, 1, nil}
+	}
 	if seeded && !p.Given {
 		return Prompt{PromptContinuation, p.Continue, 1, nil}
 	}

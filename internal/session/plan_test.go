@@ -130,6 +130,7 @@ func TestMeter(t *testing.T) {
 		{"fresh", (*Meter).Fresh, []int64{100, 100, 250}, []int64{100, 100, 150}, 2, 250},
 		{"resumed, known", func(m *Meter) { m.Resumed(u(100)) }, []int64{100, 250}, []int64{100, 150}, 2, 150},
 		{"resumed, unknown", func(m *Meter) { m.Resumed(nil) }, []int64{300, 350}, []int64{60, 50}, 2, 110},
+		{"an older total that comes late", (*Meter).Fresh, []int64{100, 240, 120, 240}, []int64{100, 140, 120, 120}, 2, 240},
 		{"a total that shrinks", func(m *Meter) { m.Resumed(u(100)) }, []int64{40}, []int64{40}, 1, 0},
 	}
 	for _, tt := range tests {
@@ -183,11 +184,16 @@ func TestConversation(t *testing.T) {
 	if why := got.Mismatch("codex", "v2", p); why != "" {
 		t.Errorf("does not fit: %s", why)
 	}
+	got.Identifier = "A-1"
+	if why := got.Mismatch("codex", "v2", p); why != "" {
+		t.Errorf("does not fit with its identifier: %s", why)
+	}
 	for name, change := range map[string]func(*Conversation){
 		"harness":  func(c *Conversation) { c.Harness = "openhands" },
 		"contract": func(c *Conversation) { c.Contract = "v1" },
 		"folder":   func(c *Conversation) { c.Cwd = "/elsewhere" },
 		"issue":    func(c *Conversation) { c.IssueID = "2" },
+		"name":     func(c *Conversation) { c.Identifier = "B-1" },
 		"session":  func(c *Conversation) { c.SessionID = "" },
 	} {
 		other := *got

@@ -26,16 +26,22 @@ func Summarize(text string, secrets []string) string {
 	if len(text) > head {
 		text = strings.ToValidUTF8(text[:head], "")
 	}
-	for _, s := range secrets {
-		if len(s) >= minSecret {
-			text = strings.ReplaceAll(text, s, "[redacted]")
-		}
-	}
+	text = Redact(text, secrets)
 	if suspicious(text) {
 		text = assignment.ReplaceAllString(text, "$1$2[redacted]")
 		text = authHeader.ReplaceAllString(text, "$1[redacted]")
 	}
 	return cut(oneLine(text), wire.MaxSummary)
+}
+
+// Redact takes the secrets out of text. What merely looks like one stays.
+func Redact(text string, secrets []string) string {
+	for _, s := range secrets {
+		if len(s) >= minSecret {
+			text = strings.ReplaceAll(text, s, "[redacted]")
+		}
+	}
+	return text
 }
 
 // suspicious reports whether the expressions, which are slow for a flood of deltas,

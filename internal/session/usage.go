@@ -6,8 +6,9 @@ import "ostoolkit/internal/wire"
 // own share. A peer repeats itself and counts over all runs of a session, so totals
 // are taken as they are and never added up.
 type Meter struct {
-	base  *wire.Usage // what the session had used before this run; nil: not known
-	total *wire.Usage
+	base    *wire.Usage // what the session had used before this run; nil: not known
+	total   *wire.Usage
+	carried *wire.Usage // what sessions had used that this one stands in for; nil: none
 }
 
 // Fresh says that the session begins with this run.
@@ -19,14 +20,25 @@ var zeroUsage = wire.Usage{InputTokens: wire.Count(0), CachedInputTokens: wire.C
 // Resumed says what an earlier run counted at its end, nil if that is not known.
 func (m *Meter) Resumed(total *wire.Usage) { m.base = total }
 
+// Carry says what sessions have used that this one stands in for, nil for none. The
+// peer does not count it; the session's totals do.
+func (m *Meter) Carry(used *wire.Usage) { m.carried = used }
+
+// Carried returns what was said to Carry, and what Renew has added.
+func (m *Meter) Carried() *wire.Usage { return m.carried }
+
+// Renew says that the run goes on in another session, whose totals begin at 0.
+func (m *Meter) Renew() { m.carried = m.Total() }
+
 // Update takes the session's totals and, if the peer gives it, what the last request
-// alone has used. It reports whether anything changed.
+// alone has used. It reports whether anything changed. Totals that are lower than those
+// known were on their way for longer.
 func (m *Meter) Update(total, last *wire.Usage) bool {
-	total = complete(total)
+	total = plus(m.carried, complete(total))
 	if m.base == nil {
 		m.base = minus(total, complete(last))
 	}
-	if m.total != nil && equal(m.total, total) {
+	if m.total != nil && (equal(m.total, total) || less(total, m.total)) {
 		return false
 	}
 	m.total = total
@@ -77,6 +89,30 @@ func minus(a, b *wire.Usage) *wire.Usage {
 		ReasoningTokens:   sub(a.ReasoningTokens, b.ReasoningTokens),
 		TotalTokens:       sub(a.TotalTokens, b.TotalTokens),
 	}
+}
+
+// plus adds b to a. Of nothing, or of what is not known, there is nothing to add.
+func plus(a, b *wire.Usage) *wire.Usage {
+	if a == nil || b == nil {
+		return b
+	}
+	add := func(x, y *int64) *int64 {
+		if x == nil || y == nil {
+			return y
+		}
+		return wire.Count(*x + *y)
+	}
+	return &wire.Usage{
+		InputTokens:       add(a.InputTokens, b.InputTokens),
+		CachedInputTokens: add(a.CachedInputTokens, b.CachedInputTokens),
+		OutputTokens:      add(a.OutputTokens, b.OutputTokens),
+		ReasoningTokens:   add(a.ReasoningTokens, b.ReasoningTokens),
+		TotalTokens:       add(a.TotalTokens, b.TotalTokens),
+	}
+}
+
+func less(a, b *wire.Usage) bool {
+	return a.TotalTokens != nil && b.TotalTokens != nil && *a.TotalTokens < *b.TotalTokens
 }
 
 func equal(a, b *wire.Usage) bool {

@@ -162,6 +162,9 @@ func (r RunDir) Record() string { return r.join("record.json") }
 // Prompt is the text of the first turn.
 func (r RunDir) Prompt() string { return r.join("prompt.md") }
 
+// Rehydrated is the prompt of a session that stands in for one that was lost in the run.
+func (r RunDir) Rehydrated() string { return r.join("rehydrate.md") }
+
 // Events is the session's log, one record a line.
 func (r RunDir) Events() string { return r.join("events.ndjson") }
 
@@ -201,7 +204,7 @@ func (d Dir) Tidy() error {
 
 // Tidy is Dir.Tidy for one run.
 func (r RunDir) Tidy() error {
-	return removeTemps(string(r), r.Record(), r.Prompt(), r.Outcome(), r.FinalText())
+	return removeTemps(string(r), r.Record(), r.Prompt(), r.Rehydrated(), r.Outcome(), r.FinalText())
 }
 
 // Refusal is the error of a file that is there and must not be used. Nothing has

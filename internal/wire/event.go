@@ -102,7 +102,7 @@ type Session struct {
 	Sandbox        Text   `json:"sandbox"`
 	ApprovalPolicy Text   `json:"approval_policy"`
 	Peer           *Peer  `json:"peer"`
-	PromptKind     Text   `json:"prompt_kind"` // full, continuation
+	PromptKind     Text   `json:"prompt_kind"` // full, continuation, rehydrate
 	Reason         Text   `json:"reason"`
 }
 

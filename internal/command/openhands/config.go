@@ -86,6 +86,7 @@ func (d driver) config(c *harness.Command, j *harness.Job) (openhands.Config, *s
 		Server: server,
 		Agent:  d.agent(c, s, j.Place.Workspace),
 		Rand:   c.Env.Rand,
+		Notes:  c.Notes(j.Place.Workspace),
 	}, nil
 }
 
@@ -94,7 +95,8 @@ func (d driver) config(c *harness.Command, j *harness.Job) (openhands.Config, *s
 // no address yet.
 func (d driver) server(c *harness.Command, s *settings) (out openhands.Server, command string) {
 	o := d.options
-	out.URL, out.Key = s.url, c.Env.Getenv(cmp.Or(o.apiKeyEnv, s.apiKeyEnv))
+	out.URL, out.KeyEnv = s.url, cmp.Or(o.apiKeyEnv, s.apiKeyEnv)
+	out.Key = c.Env.Getenv(out.KeyEnv)
 	command = s.command
 	switch {
 	case o.server != "":
@@ -130,8 +132,9 @@ func (d driver) agent(c *harness.Command, s *settings, ws *wire.Workspace) openh
 		llm["base_url"] = url
 	}
 	maps.Copy(llm, o.llm)
+	keyEnv := cmp.Or(o.llmKeyEnv, s.llmKeyEnv)
 	a := openhands.Agent{
-		Model: s.model, LLM: llm, Key: c.Env.Getenv(cmp.Or(o.llmKeyEnv, s.llmKeyEnv)), Tools: s.tools,
+		Model: s.model, LLM: llm, Key: c.Env.Getenv(keyEnv), KeyEnv: keyEnv, Tools: s.tools,
 		MaxIterations: cmp.Or(o.maxIterations, s.maxIterations), Stuck: s.stuck,
 		Confirm: cmp.Or(o.confirm, s.confirm), Reuse: cmp.Or(o.reuse, s.reuse), Condenser: s.condenser,
 	}

@@ -39,7 +39,7 @@ func Environ(base []string, dir, temp, secret string) []string {
 		"TMUX_TMPDIR":                   temp, // short: a socket's path is at most 108 bytes
 		"OH_SESSION_API_KEYS_0":         sessionKey(secret),
 		"OH_SECRET_KEY":                 secret,
-		"OH_CONVERSATIONS_PATH":         below("conversations"),
+		"OH_CONVERSATIONS_PATH":         Conversations(dir),
 		"OH_BASH_EVENTS_DIR":            below("bash"),
 		"OH_PERSISTENCE_DIR":            below("persistence"),
 		"OH_WORKSPACE_PATH":             below("workspace"),

@@ -83,6 +83,9 @@ func LogFile(dir string) string { return filepath.Join(dir, "server.log") }
 
 func usersLock(dir string) string { return filepath.Join(dir, "users.lock") }
 
+// Conversations is the folder in which the server keeps its conversations.
+func Conversations(dir string) string { return filepath.Join(dir, "conversations") }
+
 func secretFile(dir string) string { return filepath.Join(dir, "secret.key") }
 
 // Open joins the server, and starts it where there is none. It returns once the server
