@@ -58,7 +58,6 @@ func newDriver(ctx context.Context, cfg Config) *driver {
 		cfg:  cfg, em: cfg.Emitter,
 		budget:  cfg.Budget,
 		secrets: newRedactor(cfg.secrets()),
-		log:     journal{seen: make(map[string]bool)},
 		tools:   make(map[string]*call),
 		turn:    &turn{},
 		agent:   wire.Peer{Name: Harness},

@@ -28,7 +28,7 @@ func (d *driver) take(e gjson.Result) {
 		return
 	}
 	if id != "" {
-		d.log.last = id
+		d.log.last = strings.Clone(id) // id is a part of the frame, and would keep it
 	}
 	kind := e.Get("kind").Str
 	if kind != "ConversationStateUpdateEvent" && e.Get("source").Str != "user" {

@@ -3,6 +3,7 @@ package openhands
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -15,12 +16,11 @@ const (
 	pollEvery  = time.Second      // while no socket is live
 	quietAfter = 15 * time.Second // a live socket that says nothing is checked by REST
 	reachLimit = time.Minute      // for a server that cannot be reached at all
-	maxSeen    = 100_000          // ids that are remembered
 )
 
 // journal is what we have of the conversation's log.
 type journal struct {
-	seen    map[string]bool
+	seen    recent
 	last    string  // the newest event's id; "" for none
 	filling bool    // older events are being fetched by REST
 	again   bool    // and once more after that
@@ -34,14 +34,7 @@ func (j *journal) fresh(id string) bool {
 	if id == "" {
 		return true // nothing tells it from another
 	}
-	if j.seen[id] {
-		return false
-	}
-	if len(j.seen) >= maxSeen {
-		clear(j.seen) // what comes twice comes soon
-	}
-	j.seen[id] = true
-	return true
+	return j.seen.add(id)
 }
 
 // reach is what we know of the way to the server.
@@ -157,7 +150,7 @@ func (d *driver) watch(step time.Duration) {
 	quiet := d.turn.active && now-d.reach.heard >= quietAfter
 	if d.turn.active && !d.reach.live && now >= d.reach.next || quiet {
 		d.reach.next, d.reach.heard = now+pollEvery, max(d.reach.heard, now-quietAfter+pollEvery)
-		d.confirm()
+		d.poll(true)
 	}
 }
 
@@ -200,26 +193,41 @@ func (d *driver) page(from string) {
 	})
 }
 
-// filled lets what has waited go on, unless older events are still owed.
+// filled lets what has waited go on, unless older events are still owed. Of two sockets
+// one may have brought events before and one after those.
 func (d *driver) filled(err error) {
 	d.log.filling, d.log.owed = false, err != nil
+	if d.log.again && err == nil {
+		d.fill(nil)
+		return
+	}
 	if err == nil {
-		held := d.log.held
-		d.log.held = nil
-		for _, f := range held {
+		for _, f := range d.log.release() {
 			d.apply(f)
 		}
 	}
 	after := d.log.after
 	d.log.after = nil
-	if d.log.again && err == nil {
-		d.log.after = after
-		d.fill(nil)
-		return
-	}
 	for _, then := range after {
 		then(err)
 	}
+}
+
+// release returns what was held, without the events that have been fetched meanwhile:
+// there may be more of them than ids are remembered.
+func (j *journal) release() []frame {
+	held, known := j.held, -1
+	j.held = nil
+	if j.last != "" {
+		known = slices.IndexFunc(held, func(f frame) bool { return f.kind == frameEvent && f.event.Get("id").Str == j.last })
+	}
+	var fresh []frame
+	for i, f := range held {
+		if i > known || f.kind != frameEvent {
+			fresh = append(fresh, f)
+		}
+	}
+	return fresh
 }
 
 // lastKnown tells for people what the server said last.

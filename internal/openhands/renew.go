@@ -111,7 +111,7 @@ func (d *driver) leave() {
 	d.endTalk()
 	d.talk, d.endTalk = context.WithCancel(d.Context())
 	d.link, d.frames, d.id = nil, nil, ""
-	d.log = journal{seen: make(map[string]bool)}
+	d.log = journal{}
 	d.reach = reach{heard: d.Clocks.Elapsed()}
 	d.tools = make(map[string]*call)
 	d.posted, d.steers, d.hosted = nil, 0, 0

@@ -211,7 +211,11 @@ func (d *driver) state(value gjson.Result, raw string) {
 }
 
 // confirm asks for the status by REST, which alone decides.
-func (d *driver) confirm() {
+func (d *driver) confirm() { d.poll(false) }
+
+// poll is confirm, and fetches the events up to the status. Those of a run that goes on
+// are left to a live socket, unless thorough: it may bring them faster than REST does.
+func (d *driver) poll(thorough bool) {
 	if d.reach.polling || d.id == "" {
 		return
 	}
@@ -227,6 +231,10 @@ func (d *driver) confirm() {
 		d.tokens(info.Get("stats"), "")
 		word := info.Get("execution_status").Str
 		d.reach.status = word
+		if word == execRunning && d.reach.live && !thorough {
+			d.confirmed(word)
+			return
+		}
 		d.fill(func(err error) {
 			if err != nil {
 				d.unreached(err)

@@ -2,6 +2,7 @@ package peertest
 
 import (
 	"context"
+	"encoding/json"
 	"path"
 	"strings"
 	"time"
@@ -111,6 +112,8 @@ func (r *openHandsRun) waits(st openHandsStep) bool {
 		r.until(time.Hour, func() bool { return false })
 	case "wait":
 		r.until(time.Hour, r.arrived(st.arg))
+	case "many":
+		r.many(st)
 	default:
 		return false
 	}
@@ -172,5 +175,19 @@ func (r *openHandsRun) until(limit time.Duration, done func() bool) {
 		case <-r.ctx.Done():
 			return
 		}
+	}
+}
+
+// many adds one event after the other, so that others get the lock in between.
+func (r *openHandsRun) many(st openHandsStep) {
+	n, event, _ := twoWords(st)
+	members := map[string]any{}
+	_ = json.Unmarshal([]byte(event), &members) // it was tried when it was read
+	for range n {
+		r.c.s.mu.Lock()
+		if r.ctx.Err() == nil && !r.void() {
+			r.c.add(true, "agent", "", members)
+		}
+		r.c.s.mu.Unlock()
 	}
 }

@@ -41,6 +41,7 @@ import (
 //	stats IN OUT       so many more tokens were used
 //	status STATUS      an execution_status
 //	emit JSON          an event that is kept
+//	many N JSON        N events that are kept, each with an id of its own
 //	transient JSON     one that is not
 //	delta TEXT         a piece of a message
 //	big N              an observation of N bytes
@@ -103,7 +104,7 @@ func (f *openHandsFault) matches(method, urlPath string) bool {
 }
 
 var (
-	runSteps = []string{"say", "long", "nudge", "command", "act", "observe", "edit", "confirm", "finish", "error", "stats", "status", "emit",
+	runSteps = []string{"say", "long", "nudge", "command", "act", "observe", "edit", "confirm", "finish", "error", "stats", "status", "emit", "many",
 		"transient", "delta", "big", "wait", "sleep", "hang", "tail", "state", "nofinal", "sockets", "unreachable", "crash"}
 	socketSteps = []string{"refuse", "state", "frame", "history", "after", "swap", "sleep", "mute", "close", "drop"}
 )
@@ -185,6 +186,11 @@ func (r *openHandsScriptReader) step(st openHandsStep) error {
 		}
 	case "observe", "stats", "close":
 		_, _, err = twoWords(st)
+	case "many":
+		var event string
+		if _, event, err = twoWords(st); err == nil {
+			err = json.Unmarshal([]byte(event), &map[string]any{})
+		}
 	case "emit", "transient":
 		err = json.Unmarshal([]byte(st.arg), &map[string]any{})
 	}
