@@ -68,7 +68,7 @@ var homes = map[string][]string{
 	"github.com/osteele/liquid":   {"internal/workflow"},
 	"github.com/osteele/tuesday":  {"internal/workflow"}, // what liquid formats dates with
 	"github.com/goccy/go-yaml":    {"internal/workflow", "internal/tracker/folder"},
-	"github.com/coder/websocket":  {"internal/codex", "internal/openhands", "internal/peertest"},
+	"github.com/coder/websocket":  {"internal/codex", "internal/openhands", "internal/peertest", "bench"},
 	"github.com/cenkalti/backoff": {"internal/codex", "internal/tracker", "internal/tracker/", "internal/openhands", "internal/command/poll"},
 	"golang.org/x/sys": {"internal/cli", "internal/proc", "internal/state", "internal/watch", "internal/run", "internal/session",
 		"internal/codex", "internal/workspace", "internal/tracker/folder", "bench"},

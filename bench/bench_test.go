@@ -97,7 +97,7 @@ func TestParse(t *testing.T) {
 		}
 	}
 	var out *cli.Output
-	if _, err := parse([]string{"-help"}); !errors.As(err, &out) || !strings.Contains(out.Text, "relay, startup, steer") {
+	if _, err := parse([]string{"-help"}); !errors.As(err, &out) || !strings.Contains(out.Text, "relay, oh-relay, oh-memory, startup, steer, oh-steer") {
 		t.Errorf("help: %v", err)
 	}
 }
@@ -130,15 +130,15 @@ func TestBareSessionOnTheStandIn(t *testing.T) {
 }
 
 func TestLineCounterSeesCutLines(t *testing.T) {
-	c := &lineCounter{}
+	c := &lineCounter{part: `"event":"message.delta"`}
 	text := `{"event":"message.delta"}` + "\n" + `{"event":"message"}` + "\n" + `{"event":"message.delta"}` + "\n"
 	for _, b := range []byte(text) {
 		if _, err := c.Write([]byte{b}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if c.deltas != 2 {
-		t.Errorf("%d deltas, want 2", c.deltas)
+	if c.lines != 2 {
+		t.Errorf("%d lines, want 2", c.lines)
 	}
 }
 

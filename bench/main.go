@@ -39,7 +39,10 @@ func standInMain(env *cli.Env) func(*cli.Env) int {
 	if len(env.Args) == 0 {
 		return nil
 	}
-	main := map[string]func(*cli.Env) int{standIn: peertest.AppServerMain, steerServer: steerServerMain}[env.Args[0]]
+	main := map[string]func(*cli.Env) int{
+		standIn: peertest.AppServerMain, steerServer: steerServerMain,
+		agentServer: agentServerMain, agentClient: agentClientMain,
+	}[env.Args[0]]
 	if main != nil {
 		env.Args = env.Args[1:]
 	}
@@ -57,9 +60,13 @@ type measure struct {
 // the fork, and this program is small only at its beginning.
 var measures = []measure{
 	{"relay", relay},
+	{"oh-relay", agentRelay},
+	{"oh-memory", agentMemory},
 	{"startup", startup},
 	{"steer", steering},
+	{"oh-steer", agentSteering},
 	{"session", sessions},
+	{"oh-session", agentSessions},
 	{"workspace", workspaces},
 	{"schedule", decisions},
 	{"loop", loops},

@@ -1,17 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -21,9 +16,8 @@ const (
 	thread      = "0199d1b2-7c41-7d13-a4a5-0d7c6f0b1a2e"
 	turn        = "0199d1b2-7c55-7f02-9b1e-2f4b9c8d7e6f"
 
-	relayGoal  = 1.2  // against server | cat
-	deltasGoal = 0.5  // against server | jq -c
-	memoryGoal = 1.25 // ten times the frames
+	relayGoal  = 1.2 // against server | cat
+	deltasGoal = 0.5 // against server | jq -c
 )
 
 // relay measures what os-codex adds to a flood of deltas, with and without passing
@@ -45,12 +39,7 @@ func relay(ctx context.Context, r *rig) ([]row, error) {
 	if err != nil {
 		return rows, err
 	}
-	grown := ratio(many, few)
-	flat := row{
-		name: fmt.Sprintf("memory of os-codex --deltas, %d", n), measured: megabytes(many),
-		reference: fmt.Sprintf("%s at %d", megabytes(few), n/10), ratio: fmt.Sprintf("%.2fx", grown),
-	}
-	return append(rows, flat.within(fmt.Sprintf("<= %.2fx", memoryGoal), grown <= memoryGoal)), nil
+	return append(rows, flat("memory of os-codex --deltas", few, many, n/10, n)), nil
 }
 
 func (r *rig) relayTimes(ctx context.Context, n int) ([]row, error) {
@@ -122,16 +111,9 @@ func (r *rig) flood(ctx context.Context, n int, filter string, args ...string) (
 	return timedPipe(r.command(ctx, r.self, standIn, r.transcript("flood", n)), r.command(ctx, filter, args...))
 }
 
-// codexSession is os-codex in a folder and a state of its own, which tidy removes.
+// codexSession is a session of os-codex with that app-server.
 func (r *rig) codexSession(ctx context.Context, server string, flags ...string) (cmd *exec.Cmd, tidy func() error, err error) {
-	dir, err := os.MkdirTemp(r.dir, "session-")
-	if err != nil {
-		return nil, nil, err
-	}
-	args := append([]string{"--cwd", dir, "--command", server, "--resume", "never", "--quiet"}, flags...)
-	cmd = r.command(ctx, "os-codex", append(args, "say hello")...)
-	cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], "XDG_STATE_HOME="+filepath.Join(dir, ".state"))
-	return cmd, func() error { return os.RemoveAll(dir) }, nil
+	return r.session(ctx, "os-codex", append([]string{"--command", server}, flags...)...)
 }
 
 func (r *rig) floodSession(ctx context.Context, n int, flags ...string) (*exec.Cmd, func() error, error) {
@@ -159,52 +141,13 @@ func (r *rig) relayMemory(ctx context.Context, n int) (peak int64, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, tidy()) }()
-	count := &lineCounter{}
+	count := &lineCounter{part: `"event":"message.delta"`}
 	cmd.Stdout = count
 	if _, err := timed(cmd); err != nil {
 		return 0, err
 	}
-	if count.deltas != n {
-		return 0, fmt.Errorf("%d deltas came out of %d", count.deltas, n)
+	if count.lines != n {
+		return 0, fmt.Errorf("%d deltas came out of %d", count.lines, n)
 	}
 	return maxRSS(cmd.ProcessState), nil
 }
-
-// lineCounter counts the lines of deltas that are written to it.
-type lineCounter struct {
-	rest   []byte
-	deltas int
-}
-
-var _ io.Writer = (*lineCounter)(nil)
-
-func (c *lineCounter) Write(p []byte) (int, error) {
-	c.rest = append(c.rest, p...)
-	text := c.rest
-	for {
-		line, after, whole := bytes.Cut(text, []byte("\n"))
-		if !whole {
-			c.rest = append(c.rest[:0], text...)
-			return len(p), nil
-		}
-		if bytes.Contains(line, []byte(`"event":"message.delta"`)) {
-			c.deltas++
-		}
-		text = after
-	}
-}
-
-// maxRSS returns the peak of a process that has been waited for, in bytes. That of
-// its own children counts too; the stand-in stays below os-codex.
-func maxRSS(p *os.ProcessState) int64 {
-	usage, ok := p.SysUsage().(*syscall.Rusage)
-	switch {
-	case !ok:
-		return 0
-	case runtime.GOOS == "darwin": // bytes there, kilobytes elsewhere
-		return int64(usage.Maxrss)
-	}
-	return int64(usage.Maxrss) << 10
-}
-
-func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/(1<<20)) }

@@ -116,6 +116,18 @@ func (r *rig) command(ctx context.Context, name string, args ...string) *exec.Cm
 	return cmd
 }
 
+// session is a command in a folder and a state of its own, which tidy removes.
+func (r *rig) session(ctx context.Context, command string, flags ...string) (cmd *exec.Cmd, tidy func() error, err error) {
+	dir, err := os.MkdirTemp(r.dir, "session-")
+	if err != nil {
+		return nil, nil, err
+	}
+	args := append([]string{"--cwd", dir, "--resume", "never", "--quiet"}, flags...)
+	cmd = r.command(ctx, command, append(args, "say hello")...)
+	cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], "XDG_STATE_HOME="+filepath.Join(dir, ".state"))
+	return cmd, func() error { return os.RemoveAll(dir) }, nil
+}
+
 // timed runs a command that must succeed. What it says on stderr is part of the error.
 func timed(cmd *exec.Cmd) (time.Duration, error) {
 	var said bytes.Buffer

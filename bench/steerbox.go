@@ -4,11 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -105,40 +105,56 @@ func (s *steered) close() error {
 	return errors.Join(err, stopErr, s.pipe.Close())
 }
 
-// steerCodex starts an os-codex whose turn lasts until it is told to end.
-func (r *rig) steerCodex(ctx context.Context) (s *steered, err error) {
-	pipe := r.path("steer.pipe")
-	if s, err = newSteered(pipe); err != nil {
-		return nil, err
-	}
+// opener prepares a session, which tidy tidies up behind.
+type opener func(context.Context) (cmd *exec.Cmd, tidy func() error, err error)
+
+// begin starts a session whose turn lasts until finish ends it, and waits for the turn.
+func (s *steered) begin(ctx context.Context, r *rig, open opener, finish func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
-	server := fmt.Sprintf("%s %s %s", quote(r.self), steerServer, quote(pipe))
-	cmd, tidy, err := r.codexSession(ctx, server, "--sandbox", "danger-full-access")
+	cmd, tidy, err := open(ctx)
 	if err != nil {
 		cancel()
-		return nil, err
+		return err
 	}
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
 		cancel()
-		return nil, errors.Join(err, tidy())
+		return errors.Join(err, tidy())
 	}
 	s.end = func() error {
 		defer cancel()
-		_, err := s.send(ctx, peertest.LiveEnd)
+		err := finish(ctx)
 		if err != nil {
 			cancel() // or it would go on
 		}
 		if waitErr := cmd.Wait(); waitErr != nil {
-			err = errors.Join(err, fmt.Errorf("os-codex: %w: %s", waitErr, bytes.TrimSpace(said.Bytes())))
+			err = errors.Join(err, fmt.Errorf("%s: %w: %s", filepath.Base(cmd.Path), waitErr, bytes.TrimSpace(said.Bytes())))
 		}
 		return errors.Join(err, tidy())
 	}
 	if s.box, err = r.steerBox(ctx, s); err != nil {
-		return nil, errors.Join(err, s.close())
+		return errors.Join(err, s.close())
 	}
-	return s, nil
+	return nil
+}
+
+// steerCodex starts an os-codex whose turn lasts until it is told to end.
+func (r *rig) steerCodex(ctx context.Context) (*steered, error) {
+	pipe := r.path("steer.pipe")
+	s, err := newSteered(pipe)
+	if err != nil {
+		return nil, err
+	}
+	server := fmt.Sprintf("%s %s %s", quote(r.self), steerServer, quote(pipe))
+	open := func(ctx context.Context) (*exec.Cmd, func() error, error) {
+		return r.codexSession(ctx, server, "--sandbox", "danger-full-access")
+	}
+	err = s.begin(ctx, r, open, func(ctx context.Context) error {
+		_, err := s.send(ctx, peertest.LiveEnd)
+		return err
+	})
+	return s, err
 }
 
 // steerBox waits for the turn and returns the mailbox of its session.
@@ -175,49 +191,14 @@ func (r *rig) steerPoller(ctx context.Context) (*steered, error) {
 	if err != nil {
 		return nil, err
 	}
-	stop, polled := make(chan struct{}), make(chan error, 1)
-	go func() { polled <- poll(s.box, in, stop) }()
-	s.end = func() error {
-		close(stop)
-		return errors.Join(<-polled, in.Close(), server.Wait())
-	}
+	s.poll(func(text string) error { return steerIn(in, text) }, func() error {
+		return errors.Join(in.Close(), server.Wait())
+	})
 	return s, nil
 }
 
-// poll hands over what lies in the box, until stop.
-func poll(box string, to io.Writer, stop <-chan struct{}) error {
-	tick := time.NewTicker(pollEach)
-	defer tick.Stop()
-	for {
-		select {
-		case <-stop:
-			return nil
-		case <-tick.C:
-		}
-		files, err := filepath.Glob(filepath.Join(box, "*.request.json"))
-		if err != nil {
-			return err
-		}
-		for _, file := range files {
-			if err := handOver(file, to); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-func handOver(file string, to io.Writer) error {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	var request map[string]string
-	if err := json.Unmarshal(data, &request); err != nil {
-		return err
-	}
-	if err := os.Remove(file); err != nil {
-		return err
-	}
-	params := map[string]any{"threadId": thread, "expectedTurnId": turn, "input": []map[string]string{{"type": "text", "text": request["text"]}}}
+// steerIn sends a text as a client of the app-server does.
+func steerIn(to io.Writer, text string) error {
+	params := map[string]any{"threadId": thread, "expectedTurnId": turn, "input": []map[string]string{{"type": "text", "text": text}}}
 	return (&client{in: to}).send(map[string]any{"id": 1, "method": "turn/steer", "params": params})
 }
