@@ -7,7 +7,7 @@ import (
 
 // maxRecent is how many ids are remembered at least. What comes twice comes soon: with a
 // new socket, or by REST while a socket brings it too.
-const maxRecent = 50_000
+const maxRecent = 20_000
 
 // mark stands for the id of an event. An id itself is a part of its frame, which it would
 // keep from being freed. That two of 100,000 ids have the same mark is less likely than
