@@ -16,17 +16,25 @@ import (
 )
 
 // agentClient is the verb that makes this program the least that a client of an
-// agent-server is: for the server's URL and a folder it makes the requests of os-openhands
-// in their order, reads the socket to the end of one run, and prints how many frames that
-// brought.
+// agent-server is: for the server's URL, a folder and the model's URL it makes the requests
+// of os-openhands in their order, reads the socket to the end of one run, and prints how
+// many frames that brought.
 const agentClient = "agentclient"
+
+// What the scripted model is asked as, and with.
+const (
+	scriptedModel = "openai/scripted"
+	scriptedKey   = "key-of-the-bench"
+)
 
 func agentClientMain(env *cli.Env) int {
 	return cli.Main("bench "+agentClient, env, func(ctx context.Context, env *cli.Env) error {
-		if len(env.Args) != 2 {
-			return cli.Usagef("the server's address and a folder are missing")
+		if len(env.Args) != 3 {
+			return cli.Usagef("the server's address, a folder and the model's address are missing")
 		}
-		frames, err := newRestClient(env.Args[0]).session(ctx, env.Args[1])
+		c := newRestClient(env.Args[0])
+		c.model = env.Args[2]
+		frames, err := c.session(ctx, env.Args[1])
 		if err == nil {
 			_, err = fmt.Fprintln(env.Stdout, frames)
 		}
@@ -35,7 +43,10 @@ func agentClientMain(env *cli.Env) int {
 }
 
 // restClient asks an agent-server about one conversation.
-type restClient struct{ base, id string }
+type restClient struct {
+	base, id string
+	model    string // where the model is asked; "": nowhere
+}
 
 func newRestClient(url string) *restClient {
 	var id [16]byte
@@ -81,10 +92,15 @@ func (c *restClient) session(ctx context.Context, cwd string) (int, error) {
 func (c *restClient) below(path string) string { return "/api/conversations/" + c.id + path }
 
 func (c *restClient) create(ctx context.Context, cwd string) error {
+	llm := map[string]string{"usage_id": "default", "model": scriptedModel, "api_key": scriptedKey}
+	if c.model != "" {
+		llm["base_url"] = c.model
+	}
+	tools := []map[string]string{{"name": "terminal"}, {"name": "file_editor"}}
 	return c.call(ctx, http.MethodPost, "/api/conversations", map[string]any{
 		"conversation_id": c.id, "autotitle": false,
 		"workspace": map[string]string{"kind": "LocalWorkspace", "working_dir": cwd},
-		"agent":     map[string]any{"kind": "Agent", "llm": map[string]string{"model": "openai/scripted"}},
+		"agent":     map[string]any{"kind": "Agent", "llm": llm, "tools": tools},
 	}, nil)
 }
 
@@ -139,6 +155,9 @@ func (c *restClient) call(ctx context.Context, method, path string, body, result
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, &text)
 	if err != nil {
 		return err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

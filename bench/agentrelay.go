@@ -67,8 +67,12 @@ func agentFlood(n int) string {
 }
 
 // agentSession is a session of os-openhands on that agent-server.
-func (r *rig) agentSession(ctx context.Context, on *agent, flags ...string) (*exec.Cmd, func() error, error) {
-	return r.session(ctx, "os-openhands", append([]string{"--server", on.url, "--model", "openai/scripted"}, flags...)...)
+func (r *rig) agentSession(ctx context.Context, on *agent) (*exec.Cmd, func() error, error) {
+	cmd, tidy, err := r.session(ctx, "os-openhands", "--server", on.url, "--model", scriptedModel, "--llm-base-url", on.model)
+	if err == nil {
+		cmd.Env = append(cmd.Env, "LLM_API_KEY="+scriptedKey)
+	}
+	return cmd, tidy, err
 }
 
 // flooded runs one client on a new agent-server that says n things, and returns how long
@@ -85,7 +89,7 @@ func (r *rig) flooded(ctx context.Context, n int, run func(*agent) (time.Duratio
 // agentCounted is the bare client over n events.
 func (r *rig) agentCounted(ctx context.Context, n int, cpu *sample) (time.Duration, error) {
 	return r.flooded(ctx, n, func(on *agent) (time.Duration, error) {
-		cmd := r.command(ctx, r.self, agentClient, on.url, r.dir)
+		cmd := r.command(ctx, r.self, agentClient, on.url, r.dir, on.model)
 		var out bytes.Buffer
 		cmd.Stdout = &out
 		took, err := timed(cmd)

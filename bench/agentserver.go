@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -97,10 +96,9 @@ func (a *arrivals) Write(line []byte) (int, error) {
 
 // agent is an agent-server that runs.
 type agent struct {
-	url  string
-	in   io.Closer
-	cmd  *exec.Cmd
-	said bytes.Buffer
+	url   string
+	model string       // where the model is asked; "": nowhere
+	close func() error // ends the server and waits for it
 }
 
 // startAgent starts a stand-in in a process of its own: what it holds must not count for
@@ -114,33 +112,31 @@ func (r *rig) startAgent(ctx context.Context, script string, args ...string) (*a
 	if err := errors.Join(err, file.Close()); err != nil {
 		return nil, err
 	}
-	a := &agent{cmd: r.command(ctx, r.self, append([]string{agentServer, file.Name()}, args...)...)}
-	a.cmd.Stderr = &a.said
-	in, err := a.cmd.StdinPipe()
+	cmd := r.command(ctx, r.self, append([]string{agentServer, file.Name()}, args...)...)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	out, err := a.cmd.StdoutPipe()
+	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	if err := a.cmd.Start(); err != nil {
+	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	a.in = in
+	a := &agent{close: func() error {
+		err := in.Close()
+		if waitErr := cmd.Wait(); waitErr != nil {
+			err = errors.Join(err, fmt.Errorf("agent-server: %w: %s", waitErr, bytes.TrimSpace(said.Bytes())))
+		}
+		return err
+	}}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read the agent-server's address: %w", err), a.close())
 	}
 	a.url = strings.TrimSpace(line)
 	return a, nil
-}
-
-// close ends the server and waits for it.
-func (a *agent) close() error {
-	err := a.in.Close()
-	if waitErr := a.cmd.Wait(); waitErr != nil {
-		err = errors.Join(err, fmt.Errorf("agent-server: %w: %s", waitErr, bytes.TrimSpace(a.said.Bytes())))
-	}
-	return err
 }

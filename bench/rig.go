@@ -33,6 +33,7 @@ type rig struct {
 	dir     string
 	self    string // this program
 	environ []string
+	search  string // the PATH of the person
 }
 
 func newRig(ctx context.Context, env *cli.Env, quick bool) (*rig, error) {
@@ -44,10 +45,10 @@ func newRig(ctx context.Context, env *cli.Env, quick bool) (*rig, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the bench: %w", err)
 	}
-	r := &rig{quick: quick, dir: dir, self: self}
+	r := &rig{quick: quick, dir: dir, self: self, search: env.Getenv("PATH")}
 	r.environ = []string{
 		"HOME=" + r.path("home"), "XDG_STATE_HOME=" + r.path("state"), "XDG_CACHE_HOME=" + r.path("cache"),
-		"CODEX_HOME=" + r.path("codex"), "PATH=" + r.path("bin") + string(filepath.ListSeparator) + env.Getenv("PATH"),
+		"CODEX_HOME=" + r.path("codex"), "PATH=" + r.path("bin") + string(filepath.ListSeparator) + r.search,
 		"LC_ALL=C", "TZ=UTC",
 	}
 	if err := r.build(ctx, env); err != nil {
