@@ -20,7 +20,7 @@ const (
 
 // journal is what we have of the conversation's log.
 type journal struct {
-	seen    recent
+	seen    marks
 	last    string  // the newest event's id; "" for none
 	filling bool    // older events are being fetched by REST
 	again   bool    // and once more after that

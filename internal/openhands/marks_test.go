@@ -3,42 +3,43 @@ package openhands
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
 
-func TestRecentForgetsTheOldestOnly(t *testing.T) {
-	var r recent
-	const n = 3 * maxRecent
+// Whatever comes again, however late, is known.
+func TestMarksForgetNothing(t *testing.T) {
+	var k marks
+	const n = 5*maxLoose + 7
 	for i := range n {
-		if !r.add(fmt.Sprint(i)) {
+		if !k.add(fmt.Sprint(i)) {
 			t.Fatalf("%d is taken for one that was there", i)
 		}
-		if i >= maxRecent && r.add(fmt.Sprint(i-maxRecent)) {
-			t.Fatalf("%d is not known after %d more", i-maxRecent, maxRecent)
+	}
+	for i := range n {
+		if k.add(fmt.Sprint(i)) {
+			t.Fatalf("%d is not known any more", i)
 		}
 	}
-	if held := len(r.newer) + len(r.older); held > 2*maxRecent {
-		t.Errorf("%d ids are held, want at most %d", held, 2*maxRecent)
-	}
-	if !r.add("0") {
-		t.Errorf("the first of %d ids is still known", n)
+	if !slices.IsSorted(k.sorted) || len(k.sorted)+len(k.loose) != n {
+		t.Errorf("%d marks are sorted, %d loose", len(k.sorted), len(k.loose))
 	}
 }
 
 // An id that is cut out of a frame must not keep the frame.
-func TestRecentKeepsNoFrame(t *testing.T) {
+func TestMarksKeepNoFrame(t *testing.T) {
 	const n, size = 100, 1 << 20
-	var r recent
+	var k marks
 	before := heap()
 	for i := range n {
 		frame := fmt.Sprintf("%08d", i) + strings.Repeat("x", size)
-		r.add(frame[:8])
+		k.add(frame[:8])
 	}
 	if grown := heap() - before; grown > n*size/10 {
 		t.Errorf("the heap has grown by %d bytes over %d frames of %d", grown, n, size)
 	}
-	runtime.KeepAlive(&r)
+	runtime.KeepAlive(&k)
 }
 
 func heap() int64 {
