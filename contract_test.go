@@ -125,7 +125,9 @@ func codexAgent(ts *testscript.TestScript, file string) {
 func openHandsAgent(ts *testscript.TestScript, file string) {
 	ts.Setenv("OPENHANDS_KEY", openHandsKey)
 	if file == "" {
-		ts.Setenv("OPENHANDS_URL", "http://"+freeAddress(ts))
+		address, err := freePort()
+		ts.Check(err)
+		ts.Setenv("OPENHANDS_URL", "http://"+address)
 		return
 	}
 	script, err := os.ReadFile(file)

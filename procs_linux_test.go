@@ -57,6 +57,9 @@ func belongs(pid int, work string, marks [][]byte) bool {
 			return true
 		}
 	}
+	if bytes.Contains(environ, []byte("\x00"+peerVar+"="+sharedID()+"\x00")) {
+		return false // a terminal of the agent-server that other scripts use too
+	}
 	cwd, err := os.Readlink(proc + "cwd")
 	return err == nil && (cwd == work || strings.HasPrefix(cwd, work+"/"))
 }

@@ -44,7 +44,19 @@ func TestMain(m *testing.M) {
 	for name, main := range products {
 		programs[name] = recorded(name, main)
 	}
-	testscript.Main(m, programs)
+	testscript.Main(suite{m}, programs)
+}
+
+// suite is all tests, and what they have shared.
+type suite struct{ m *testing.M }
+
+func (s suite) Run() int {
+	code := s.m.Run()
+	if err := sharedOpenHands.end(); err != nil {
+		fmt.Fprintf(os.Stderr, "end the shared agent-server: %v\n", err)
+		code = 1
+	}
+	return code
 }
 
 func program(main func(*cli.Env) int) func() {

@@ -2,6 +2,8 @@ package ostoolkit_test
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -9,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -27,18 +30,29 @@ const (
 	peerVar      = "OS_TEST_PEER" // the script's id, on what the server starts
 )
 
-// openhandsserver [SCRIPT]: serve a scripted model, unless codexmodel does already, and
-// the real agent-server, until the script's end. It sets OPENHANDS_URL, OPENHANDS_KEY,
-// MODEL_URL and MODEL_LOG, writes openhands.pid (signal KILL openhands) and
-// openhands.log. Once more in the same script it starts a new server on the old
-// address and state, when the old one has ended. The start costs 15 s of computing: put
-// what can share a server into one script.
+// openhandsserver [-shared] [SCRIPT]: serve a scripted model, unless codexmodel does
+// already, and the real agent-server, until the script's end. It sets OPENHANDS_URL,
+// OPENHANDS_KEY, MODEL_URL and MODEL_LOG, writes openhands.pid (signal KILL openhands) and
+// openhands.log. Once more in the same script it starts a new server on the old address
+// and state, when the old one has ended. The start costs 15 s of computing: -shared uses
+// one that all scripts share which do not kill it and look for nothing that it leaves.
 func cmdOpenHandsServer(ts *testscript.TestScript, neg bool, args []string) {
+	shared := len(args) > 0 && args[0] == "-shared"
+	if shared {
+		args = args[1:]
+	}
 	if neg || len(args) > 1 {
-		ts.Fatalf("usage: openhandsserver [script]")
+		ts.Fatalf("usage: openhandsserver [-shared] [script]")
 	}
 	if ts.Getenv("MODEL_URL") == "" {
 		serveModel(ts, args)
+	}
+	ts.Setenv("OPENHANDS_KEY", openHandsKey)
+	if shared {
+		s, err := sharedOpenHands.get(ts.Getenv("PATH"))
+		ts.Check(err)
+		ts.Setenv("OPENHANDS_URL", s.url)
+		return
 	}
 	if ts.Getenv("OPENHANDS_URL") == "" {
 		dir, err := os.MkdirTemp("", "oh") // tmux wants a short path, and $WORK is the agent's
@@ -49,49 +63,105 @@ func cmdOpenHandsServer(ts *testscript.TestScript, neg bool, args []string) {
 			}
 		})
 		ts.Setenv("OPENHANDS_DIR", dir)
-		ts.Setenv("OPENHANDS_KEY", openHandsKey)
-		ts.Setenv("OPENHANDS_URL", "http://"+freeAddress(ts))
+		address, err := freePort()
+		ts.Check(err)
+		ts.Setenv("OPENHANDS_URL", "http://"+address)
 	}
-	s := startOpenHands(ts)
+	s := &openHandsServer{
+		url: ts.Getenv("OPENHANDS_URL"), dir: ts.Getenv("OPENHANDS_DIR"), log: ts.MkAbs("openhands.log"), id: ts.Getenv(testIDVar),
+	}
+	ts.Check(s.start(ts.Getenv("PATH")))
 	ts.Defer(s.stop)
-	s.awaitReady(ts)
+	ts.Check(os.WriteFile(ts.MkAbs("openhands.pid"), []byte(strconv.Itoa(s.cmd.Process.Pid)), 0o600))
+	ts.Check(s.awaitReady())
 }
 
 // openHandsServer is one run of the real agent-server.
 type openHandsServer struct {
+	url   string
+	dir   string // HOME, state and tmux sockets
+	log   string
+	id    string // the script's
 	cmd   *exec.Cmd
-	dir   string        // HOME, state and tmux sockets
-	id    string        // the script's
 	ended chan struct{} // closed when the process is reaped
 }
 
-func freeAddress(ts *testscript.TestScript) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	ts.Check(err)
-	ts.Check(l.Close())
-	return l.Addr().String()
+// sharedServer is started by the first script that asks for it.
+type sharedServer struct {
+	once   sync.Once
+	server *openHandsServer // nil: nobody has asked
+	err    error
 }
 
-func startOpenHands(ts *testscript.TestScript) *openHandsServer {
+var sharedOpenHands sharedServer
+
+func (s *sharedServer) get(path string) (*openHandsServer, error) {
+	s.once.Do(func() { s.server, s.err = startShared(path) })
+	return s.server, s.err
+}
+
+func startShared(path string) (*openHandsServer, error) {
+	dir, err := os.MkdirTemp("", "oh")
+	if err != nil {
+		return nil, err
+	}
+	address, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	s := &openHandsServer{url: "http://" + address, dir: dir, log: filepath.Join(dir, "log"), id: sharedID()}
+	if err := s.start(path); err != nil {
+		return nil, err
+	}
+	return s, s.awaitReady()
+}
+
+// end is for the end of all tests.
+func (s *sharedServer) end() error {
+	if s.server == nil || s.server.cmd == nil {
+		return nil
+	}
+	s.server.stop()
+	return os.RemoveAll(s.server.dir)
+}
+
+func sharedID() string { return fmt.Sprintf("%d-shared", os.Getpid()) }
+
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+func (s *openHandsServer) start(path string) error {
 	bin, err := peerOpenHands()
-	ts.Check(err)
-	s := &openHandsServer{dir: ts.Getenv("OPENHANDS_DIR"), id: ts.Getenv(testIDVar), ended: make(chan struct{})}
-	log, err := os.OpenFile(ts.MkAbs("openhands.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	ts.Check(err)
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
 	defer log.Close()
-	_, port, err := net.SplitHostPort(strings.TrimPrefix(ts.Getenv("OPENHANDS_URL"), "http://"))
-	ts.Check(err)
-	s.cmd = exec.Command(bin, "--host", "127.0.0.1", "--port", port)
-	s.cmd.Dir, s.cmd.Env = s.dir, openHandsEnv(s.dir, s.id, ts.Getenv("PATH"))
-	s.cmd.Stdout, s.cmd.Stderr = log, log
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	ts.Check(s.cmd.Start())
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(bin, "--host", "127.0.0.1", "--port", port)
+	cmd.Dir, cmd.Env = s.dir, openHandsEnv(s.dir, s.id, path)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	s.cmd, s.ended = cmd, make(chan struct{})
 	go func() {
-		_ = s.cmd.Wait() // how it ends is the script's affair
+		_ = cmd.Wait() // how it ends is the script's affair
 		close(s.ended)
 	}()
-	ts.Check(os.WriteFile(ts.MkAbs("openhands.pid"), []byte(strconv.Itoa(s.cmd.Process.Pid)), 0o600))
-	return s
+	return nil
 }
 
 // openHandsEnv is all that the server gets: nothing of the person who runs the tests,
@@ -111,9 +181,8 @@ func openHandsEnv(dir, id, path string) []string {
 	}
 }
 
-func (s *openHandsServer) awaitReady(ts *testscript.TestScript) {
+func (s *openHandsServer) awaitReady() error {
 	client := &http.Client{Timeout: 5 * time.Second}
-	url := ts.Getenv("OPENHANDS_URL") + "/ready"
 	ready := false
 	eventually(openHandsReady, func() bool {
 		select {
@@ -121,16 +190,18 @@ func (s *openHandsServer) awaitReady(ts *testscript.TestScript) {
 			return true
 		default:
 		}
-		resp, err := client.Get(url)
+		resp, err := client.Get(s.url + "/ready")
 		if err == nil {
 			ready = resp.StatusCode == http.StatusOK
 			_ = resp.Body.Close() // the status was all
 		}
 		return ready
 	})
-	if !ready {
-		ts.Fatalf("the agent-server is not ready: %s", tail(ts.ReadFile("openhands.log"), 2000))
+	if ready {
+		return nil
 	}
+	log, err := os.ReadFile(s.log)
+	return errors.Join(fmt.Errorf("the agent-server is not ready: %s", tail(string(log), 2000)), err)
 }
 
 func tail(text string, n int) string { return text[max(0, len(text)-n):] }

@@ -356,25 +356,3 @@ func TestTempOfSomebodyElse(t *testing.T) {
 		t.Fatal(err)
 	}
 }
-
-func TestRealServer(t *testing.T) {
-	program, err := filepath.Abs(filepath.Join("..", "..", "..", ".peers", "openhands", "bin", "agent-server"))
-	if err == nil {
-		_, err = os.Stat(program)
-	}
-	switch {
-	case testing.Short():
-		t.Skip("the real server takes 20 s to start")
-	case err != nil && os.Getenv("OS_REQUIRE_PEERS") == "1":
-		t.Fatal(err)
-	case err != nil:
-		t.Skip("no OpenHands agent-server here: run make peers")
-	}
-	c := testConfig(t, "")
-	c.Command, c.Limit = []string{program}, 2*time.Minute
-	s := open(t, c)
-	defer closeIt(t, s)
-	if !s.answers(t) || s.Version == "" {
-		t.Errorf("the server is %+v", s)
-	}
-}
