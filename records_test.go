@@ -1,6 +1,7 @@
 package ostoolkit_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -49,7 +50,11 @@ type tee struct {
 
 func (t tee) Write(p []byte) (int, error) {
 	n, err := t.out.Write(p)
-	if _, copyErr := t.copy.Write(p[:n]); err == nil {
+	seen := p[:n]
+	if err != nil { // its reader has gone, perhaps within a line
+		seen = p[:1+bytes.LastIndexByte(seen, '\n')]
+	}
+	if _, copyErr := t.copy.Write(seen); err == nil {
 		err = copyErr
 	}
 	return n, err

@@ -52,20 +52,18 @@ type driver struct {
 	finalText string
 	limits    gjson.Result // the newest rate limits
 	login     login
-	started   time.Time
 }
 
 func newDriver(ctx context.Context, cfg Config) *driver {
 	d := &driver{
 		Loop: session.NewLoop(ctx, cfg.Config),
 		cfg:  cfg, em: cfg.Emitter,
-		budget:  cfg.Budget,
-		calls:   make(map[string]*call),
-		asks:    make(map[string]*asked),
-		turn:    &turn{},
-		agent:   wire.Peer{Name: Harness},
-		model:   wire.Model{Requested: wire.Text(cfg.Thread.Model)},
-		started: cfg.Now(),
+		budget: cfg.Budget,
+		calls:  make(map[string]*call),
+		asks:   make(map[string]*asked),
+		turn:   &turn{},
+		agent:  wire.Peer{Name: Harness},
+		model:  wire.Model{Requested: wire.Text(cfg.Thread.Model)},
 	}
 	if cfg.Goal != "" {
 		d.goal = &goal{}

@@ -73,7 +73,7 @@ func (d *driver) openThread() error {
 		return refusedStart(err)
 	}
 	if d.conv = old; old == nil || string(old.SessionID) != id {
-		d.conv = d.newConversation(reason)
+		d.conv = d.NewConversation(Harness, contract, session.ReusePerIssue, reason)
 	}
 	d.conv.Fresh, d.resumed = false, true
 	d.meter.Resumed(d.conv.Usage)
@@ -101,7 +101,7 @@ func (d *driver) start(reason string) error {
 	if err != nil {
 		return refusedStart(err)
 	}
-	d.conv = d.newConversation(reason)
+	d.conv = d.NewConversation(Harness, contract, session.ReusePerIssue, reason)
 	d.meter.Fresh()
 	return d.opened(result.Get("thread.id").Str, result, wire.EventSessionStarted, reason)
 }
@@ -185,18 +185,6 @@ func (d *driver) opened(id string, result gjson.Result, event, reason string) er
 	}
 	d.checkSchema()
 	return nil
-}
-
-func (d *driver) newConversation(reason string) *session.Conversation {
-	c := &session.Conversation{
-		Harness: Harness, Contract: contract, ReusePolicy: "per_issue",
-		Cwd: d.cfg.Place.Workspace.Path, Fresh: true, ResetReason: wire.Text(reason),
-		CreatedAt: wire.At(d.cfg.Now()),
-	}
-	if issue := d.cfg.Place.Workspace.Issue; issue != nil {
-		c.IssueID, c.Identifier = wire.Text(issue.ID), wire.Text(issue.Identifier)
-	}
-	return c
 }
 
 func (d *driver) saveConversation() error {

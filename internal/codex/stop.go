@@ -2,7 +2,6 @@ package codex
 
 import (
 	"context"
-	"errors"
 	"syscall"
 	"time"
 
@@ -131,15 +130,12 @@ func (d *driver) conclude(end *session.Ending) (*wire.Outcome, error) {
 		d.Inbox.Leave()
 		return nil, end
 	}
-	undelivered := d.Inbox.Close(!d.turn.active)
-	r := session.Result{
+	return d.Conclude(!d.turn.active, session.Result{
 		End: end, Session: d.thread, Turns: d.turns, FinalText: d.finalText,
-		Undelivered: undelivered, Usage: d.meter.Own(), Model: d.model, Peer: &d.agent,
-		Resumable: d.conv != nil && d.conv.Seeded,
-		Started:   d.started, Ended: d.cfg.Now(),
-	}
-	out, err := d.cfg.Place.Outcome(r)
-	return out, errors.Join(err, d.cfg.Emitter.Outcome(out))
+		Usage: d.meter.Own(), Model: d.model, Peer: &d.agent,
+		// A thread whose first turn has begun is kept, though it may want the prompt again.
+		Resumable: d.conv != nil && (d.conv.Seeded || d.turn.begun),
+	})
 }
 
 func (d *driver) closeConversation(end *session.Ending) {

@@ -49,7 +49,6 @@ type driver struct {
 	turn    *turn
 	turns   int64
 	answer  string // the text of the last turn's end
-	started time.Time
 }
 
 func newDriver(ctx context.Context, cfg Config) *driver {
@@ -62,7 +61,6 @@ func newDriver(ctx context.Context, cfg Config) *driver {
 		turn:    &turn{},
 		agent:   wire.Peer{Name: Harness},
 		model:   wire.Model{Requested: wire.Text(cfg.Agent.Model)},
-		started: cfg.Now(),
 	}
 	d.talk, d.endTalk = context.WithCancel(d.Context())
 	return d

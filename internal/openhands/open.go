@@ -99,7 +99,7 @@ func (c *Config) candidate(old *session.Conversation) (id, reason string) {
 		return "", "a fresh conversation was asked for"
 	case c.Resume != session.ResumeAuto:
 		return c.Resume, "the conversation was named"
-	case c.Agent.Reuse == ReuseNever:
+	case c.Agent.Reuse == session.ReuseNever:
 		return "", "every run begins a fresh conversation"
 	case old == nil:
 		return "", ""
@@ -235,15 +235,8 @@ func (d *driver) fillIfOwed() error {
 }
 
 func (d *driver) newConversation(reason string) *session.Conversation {
-	c := &session.Conversation{
-		Harness: Harness, Contract: contract, ReusePolicy: d.cfg.Agent.Reuse,
-		Cwd: d.cfg.Place.Workspace.Path, Fresh: true, ResetReason: wire.Text(reason),
-		CreatedAt: wire.At(d.cfg.Now()), Status: session.StatusActive, Launch: d.cfg.launch(),
-	}
-	if issue := d.cfg.Place.Workspace.Issue; issue != nil {
-		c.IssueID = wire.Text(issue.ID)
-	}
-	c.Identifier = d.cfg.identifier()
+	c := d.NewConversation(Harness, contract, d.cfg.Agent.Reuse, reason)
+	c.Launch = d.cfg.launch()
 	return c
 }
 

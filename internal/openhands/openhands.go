@@ -25,12 +25,6 @@ const Harness = "openhands"
 // contract names the protocol that a recorded conversation can be resumed with.
 const contract = "openhands-agent-server-v1"
 
-// Values of Agent.Reuse.
-const (
-	ReusePerIssue = "per_issue"
-	ReuseNever    = "fresh_each_run"
-)
-
 // Values of session.Ending.FinishedBy for a success, besides those of session.
 const finishedByMessage = "message" // the agent said something and called no finish tool
 
@@ -67,7 +61,7 @@ type Agent struct {
 	MaxIterations int
 	Stuck         bool           // the server looks for an agent that goes round in circles
 	Confirm       string         // never, always, risky
-	Reuse         string         // ReusePerIssue, ReuseNever
+	Reuse         string         // session.ReusePerIssue, session.ReuseNever
 	Condenser     map[string]any // nil: none
 }
 

@@ -1,7 +1,6 @@
 package openhands
 
 import (
-	"errors"
 	"time"
 
 	"ostoolkit/internal/session"
@@ -47,16 +46,12 @@ func (d *driver) quietTurn(limit time.Duration) {
 // conclude writes down how the session ended.
 func (d *driver) conclude(end *session.Ending) (*wire.Outcome, error) {
 	d.closeConversation(end)
-	undelivered := d.Inbox.Close(!d.turn.active)
-	r := session.Result{
-		End: end, Session: d.id, Turns: d.turns, FinalText: d.answer,
-		Undelivered: undelivered, Usage: d.meter.Own(), Model: d.model, Peer: &d.agent,
-		Resumable: d.conv != nil && d.conv.Seeded,
-		Started:   d.started, Ended: d.cfg.Now(),
-	}
 	end.Message = d.secrets.text(end.Message)
-	out, err := d.cfg.Place.Outcome(r)
-	return out, errors.Join(err, d.em.Outcome(out))
+	return d.Conclude(!d.turn.active, session.Result{
+		End: end, Session: d.id, Turns: d.turns, FinalText: d.answer,
+		Usage: d.meter.Own(), Model: d.model, Peer: &d.agent,
+		Resumable: d.conv != nil && d.conv.Seeded,
+	})
 }
 
 func (d *driver) closeConversation(end *session.Ending) {

@@ -15,6 +15,12 @@ const (
 	ResumeNever = "never" // a fresh one
 )
 
+// Values of Conversation.ReusePolicy.
+const (
+	ReusePerIssue = "per_issue"
+	ReuseNever    = "fresh_each_run"
+)
+
 // Config is what every session is given, whatever its harness.
 type Config struct {
 	Place   Place

@@ -17,7 +17,7 @@ type Conversation struct {
 	SessionID   wire.Text `json:"session_id"`
 	ServerURL   wire.Text `json:"server_url"`
 	Contract    string    `json:"contract"`     // of the peer's protocol; another one is not resumed
-	ReusePolicy string    `json:"reuse_policy"` // per_issue, fresh_each_run
+	ReusePolicy string    `json:"reuse_policy"` // ReusePerIssue, ReuseNever
 	IssueID     wire.Text `json:"issue_id"`
 	Identifier  wire.Text `json:"identifier"`
 	Cwd         string    `json:"cwd"`
@@ -70,6 +70,20 @@ type EventRecord struct {
 
 // StatusActive is the status of a conversation whose run has not ended.
 const StatusActive = "active"
+
+// NewConversation returns that of a session which begins now: of a harness, with its
+// contract and policy. reason says why no earlier one is gone on with.
+func (l *Loop) NewConversation(harness, contract, policy, reason string) *Conversation {
+	c := &Conversation{
+		Harness: harness, Contract: contract, ReusePolicy: policy,
+		Cwd: l.cfg.Place.Workspace.Path, Fresh: true, ResetReason: wire.Text(reason),
+		CreatedAt: wire.At(l.cfg.Now()), Status: StatusActive,
+	}
+	if issue := l.cfg.Place.Workspace.Issue; issue != nil {
+		c.IssueID, c.Identifier = wire.Text(issue.ID), wire.Text(issue.Identifier)
+	}
+	return c
+}
 
 // Used is what the session and those that it stands in for have used so far, nil where
 // that is not known.

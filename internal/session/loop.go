@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ type Loop struct {
 
 	cfg    Config
 	em     *Emitter
+	begun  time.Time
 	asleep Suspension
 	ticker *time.Ticker
 	jobs   chan func()
@@ -36,6 +38,7 @@ func NewLoop(ctx context.Context, cfg Config) *Loop {
 		Clocks: Clocks{Limits: cfg.Limits},
 		cfg:    cfg,
 		em:     cfg.Emitter,
+		begun:  cfg.Now(),
 		asleep: Suspension{Slept: cfg.Slept},
 		ticker: time.NewTicker(Tick),
 		jobs:   make(chan func()),
@@ -81,6 +84,15 @@ func (l *Loop) Err() error {
 		return nil
 	}
 	return l.End
+}
+
+// Conclude closes the mailbox and writes down how the session ended. over says that no
+// turn runs; see Inbox.Close. What is still to be told of r, Conclude adds.
+func (l *Loop) Conclude(over bool, r Result) (*wire.Outcome, error) {
+	r.Undelivered = l.Inbox.Close(over)
+	r.Started, r.Ended = l.begun, l.cfg.Now()
+	out, err := l.cfg.Place.Outcome(r)
+	return out, errors.Join(err, l.em.Outcome(out))
 }
 
 // Warn prints a warning.

@@ -22,7 +22,7 @@ func newDrift(ctx context.Context, t *testing.T, out io.Writer, limits Limits) *
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = em.Close(context.Background()) }) // stdout may be broken
-	d := &drift{NewLoop(ctx, Config{Emitter: em, Limits: limits})}
+	d := &drift{NewLoop(ctx, Config{Emitter: em, Limits: limits, Now: time.Now})}
 	d.Inbox = &Inbox{em: em}
 	t.Cleanup(d.Close)
 	return d

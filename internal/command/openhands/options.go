@@ -10,6 +10,7 @@ import (
 	"ostoolkit/internal/cli"
 	"ostoolkit/internal/harness"
 	"ostoolkit/internal/openhands"
+	"ostoolkit/internal/session"
 )
 
 // options is the parsed command line: the shared flags and those of OpenHands.
@@ -122,5 +123,5 @@ func (o *options) check() error {
 
 var (
 	confirmWords = []string{openhands.ConfirmNever, openhands.ConfirmAlways, openhands.ConfirmRisky}
-	reuseWords   = []string{openhands.ReusePerIssue, openhands.ReuseNever}
+	reuseWords   = []string{session.ReusePerIssue, session.ReuseNever}
 )

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ostoolkit/internal/openhands"
+	"ostoolkit/internal/session"
 )
 
 // settings is the section openhands of a workflow. Each key has one or two older
@@ -138,7 +139,7 @@ func readSettings(raw map[string]any) (*settings, error) {
 	s := &section{all: raw, used: make(map[string]bool)}
 	out := &settings{
 		model: defaultModel, baseURLEnv: "LLM_BASE_URL", llmKeyEnv: "LLM_API_KEY", maxIterations: defaultMaxIterations,
-		stuck: true, confirm: openhands.ConfirmNever, reuse: openhands.ReusePerIssue, tools: []string{"terminal", "file_editor"},
+		stuck: true, confirm: openhands.ConfirmNever, reuse: session.ReusePerIssue, tools: []string{"terminal", "file_editor"},
 	}
 	out.urlKey = s.text(&out.url, "server.url", "transport.base_url")
 	out.commandKey = s.text(&out.command, "server.command", "local_server.command")
