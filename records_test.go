@@ -45,19 +45,29 @@ func printsText(name string, args []string) bool {
 // harness asks what its stdout is.
 type tee struct {
 	*os.File
-	out, copy io.Writer
+	out  io.Writer
+	copy *os.File
 }
 
 func (t tee) Write(p []byte) (int, error) {
 	n, err := t.out.Write(p)
-	seen := p[:n]
+	_, copyErr := t.copy.Write(p[:n])
 	if err != nil { // its reader has gone, perhaps within a line
-		seen = p[:1+bytes.LastIndexByte(seen, '\n')]
+		copyErr = cutLine(t.copy)
 	}
-	if _, copyErr := t.copy.Write(seen); err == nil {
+	if err == nil {
 		err = copyErr
 	}
 	return n, err
+}
+
+// cutLine takes away what stands behind the last line of a file.
+func cutLine(f *os.File) error {
+	text, err := os.ReadFile(f.Name())
+	if err != nil {
+		return err
+	}
+	return f.Truncate(int64(1 + bytes.LastIndexByte(text, '\n')))
 }
 
 // WriteString and ReadFrom would otherwise be the file's, past the copy.
