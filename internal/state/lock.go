@@ -33,11 +33,29 @@ type Lock struct {
 // was moved away while we waited, as the removal of a workspace does with its state:
 // the next comer locks another file.
 func Acquire(ctx context.Context, path string) (*Lock, error) {
+	return acquire(path, func(f *os.File) error { return flock(ctx, f) })
+}
+
+// TryAcquire is Acquire without the wait, for whoever looks again and again.
+func TryAcquire(path string) (*Lock, error) {
+	return acquire(path, func(f *os.File) error {
+		err := tryLock(f)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = ErrBusy
+		}
+		if err != nil {
+			return fmt.Errorf("lock %q: %w", path, err)
+		}
+		return nil
+	})
+}
+
+func acquire(path string, lock func(*os.File) error) (*Lock, error) {
 	f, err := openPlain(path, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
-	if err := flock(ctx, f); err != nil {
+	if err := lock(f); err != nil {
 		_ = f.Close() // it was never locked
 		return nil, err
 	}

@@ -17,7 +17,7 @@ type Share struct{ file *os.File }
 
 // AcquireShare joins those who hold the lock at path, making the file where there is
 // none. It waits at most a second for somebody who was the last and is still clearing
-// up; the error then matches ErrBusy.
+// up; the error then matches ErrBusy. So does a file that was moved away meanwhile.
 func AcquireShare(ctx context.Context, path string) (*Share, error) {
 	f, err := openPlain(path, os.O_RDWR|os.O_CREATE)
 	if err != nil {
@@ -30,8 +30,11 @@ func AcquireShare(ctx context.Context, path string) (*Share, error) {
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
 		switch {
-		case err == nil:
+		case err == nil && isAt(f, path):
 			return &Share{f}, nil
+		case err == nil:
+			_ = f.Close() // nobody else can find this file
+			return nil, fmt.Errorf("share lock %q: it was moved away: %w", path, ErrBusy)
 		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
 			_ = f.Close() // it was never locked
 			return nil, fmt.Errorf("share lock %q: %v", path, err)

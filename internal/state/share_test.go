@@ -26,6 +26,9 @@ func TestShare(t *testing.T) {
 	if last, err := b.Last(); !last || err != nil {
 		t.Fatalf("who is alone is not the last: %v, %v", last, err)
 	}
+	if _, err := TryAcquire(path); !errors.Is(err, ErrBusy) {
+		t.Fatalf("a lock beside the last share: %v, want ErrBusy", err)
+	}
 	if _, err := AcquireShare(t.Context(), path); !errors.Is(err, ErrBusy) {
 		t.Fatalf("a share while the last one clears up: %v, want ErrBusy", err)
 	}
@@ -37,6 +40,13 @@ func TestShare(t *testing.T) {
 		t.Fatalf("a share after all: %v", err)
 	}
 	if err := c.Release(); err != nil {
+		t.Fatal(err)
+	}
+	d, err := TryAcquire(path)
+	if err != nil {
+		t.Fatalf("a lock after all: %v", err)
+	}
+	if err := d.Release(); err != nil {
 		t.Fatal(err)
 	}
 }

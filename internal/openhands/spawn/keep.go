@@ -48,9 +48,11 @@ func Keep(ctx context.Context, k Keeping) error {
 	}
 	self := proc.Self()
 	r := record{Keeper: state.Keeper{PID: self.Pid, PIDStart: self.Started}, URL: readRecord(k.Dir).URL, Command: k.Command}
+	ctx, leave := k.whileUsed(ctx)
+	defer leave() // whoever is let in then reads what has become of us
 	err := k.keep(ctx, &r)
 	// The record stays, so that the next server listens where this one did.
-	if r.Ready = false; err != nil {
+	if err != nil {
 		r.Error = err.Error()
 	}
 	return errors.Join(err, r.write(k.Dir))
@@ -77,8 +79,6 @@ func (k *Keeping) keep(ctx context.Context, r *record) (err error) {
 		return err
 	}
 	r.URL = "http://" + address
-	ctx, leave := k.whileUsed(ctx)
-	defer leave()
 	if err = r.write(k.Dir); err == nil {
 		err = k.serve(ctx, r, child, sessionKey(secret))
 	}
@@ -101,12 +101,14 @@ func (k *Keeping) serve(ctx context.Context, r *record, child *proc.Child, key s
 	case <-ctx.Done():
 	case <-child.Done():
 	}
-	return nil
+	r.Ready = false // nobody is to join it any more, however long its end may take
+	return r.write(k.Dir)
 }
 
 // whileUsed returns a context that ends with ctx, or as soon as no session uses the
 // server: then the others are kept out until leave, which also ends the looking. Where
-// the lock cannot be asked, nobody is told to be gone.
+// the lock cannot be asked, nobody is told to be gone, unless its folder is: nobody will
+// ever come there.
 func (k *Keeping) whileUsed(ctx context.Context) (used context.Context, leave func()) {
 	used, cancel := context.WithCancel(ctx)
 	var lock *state.Lock
@@ -121,7 +123,11 @@ func (k *Keeping) whileUsed(ctx context.Context) (used context.Context, leave fu
 				return
 			case <-tick.C:
 			}
-			lock, _ = state.Acquire(used, usersLock(k.Dir)) // busy while there is one
+			var err error
+			lock, err = state.TryAcquire(usersLock(k.Dir)) // busy while there is one
+			if errors.Is(err, fs.ErrNotExist) {
+				return
+			}
 		}
 	})
 	return used, func() {

@@ -96,6 +96,9 @@ func serve(ctx context.Context, env *cli.Env) error {
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
+	if mode == "lingers" {
+		<-time.After(time.Second)
+	}
 	return nil
 }
 
@@ -280,6 +283,50 @@ func TestKilledSession(t *testing.T) {
 	}
 	if !gone(tmux) {
 		t.Error("what the server had started is left")
+	}
+}
+
+// Nobody joins a server that is on its way out: neither one whose keeper was told to
+// end, nor one that nobody used any more.
+func TestOpenWhileItEnds(t *testing.T) {
+	for _, why := range []string{"told", "unused"} {
+		t.Run(why, func(t *testing.T) {
+			c := testConfig(t, "lingers")
+			a := open(t, c)
+			if why == "told" {
+				defer closeIt(t, a)
+				if err := proc.SignalTo(proc.Process{Pid: a.keeper.PID, Started: a.keeper.PIDStart}, syscall.SIGTERM); err != nil {
+					t.Fatal(err)
+				}
+			} else if err := a.users.Release(); err != nil {
+				t.Fatal(err)
+			}
+			tick := time.NewTicker(look)
+			defer tick.Stop()
+			for a.answers(t) {
+				<-tick.C
+			}
+			b := open(t, c)
+			defer closeIt(t, b)
+			if !b.answers(t) || b.Keeper() == a.Keeper() {
+				t.Errorf("the second session has joined what has ended: keeper %d, before %d", b.Keeper(), a.Keeper())
+			}
+		})
+	}
+}
+
+// Where the state root is gone as well nobody can come any more.
+func TestFolderIsGone(t *testing.T) {
+	c := testConfig(t, "well")
+	s := open(t, c)
+	keeper := proc.Process{Pid: s.keeper.PID, Started: s.keeper.PIDStart}
+	if err := errors.Join(s.users.Release(), os.RemoveAll(c.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := proc.Await(ctx, keeper); err != nil {
+		t.Errorf("the keeper of a folder that is gone: %v", err)
 	}
 }
 
