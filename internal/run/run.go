@@ -177,7 +177,7 @@ func cleanTemp(runID string) error {
 		return &state.Refusal{Path: dir, Reason: "is not a folder"}
 	}
 	if err == nil {
-		err = workspace.RemoveTree(dir)
+		err = state.RemoveTree(dir)
 	}
 	if err != nil {
 		return fmt.Errorf("remove the run's temp folder: %w", err)

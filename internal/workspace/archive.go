@@ -74,7 +74,7 @@ func (s *Store) ArchiveDir(key, id string) state.Dir {
 
 // Prune deletes an archive. Two at once do no harm.
 func (s *Store) Prune(a Archive) error {
-	if err := RemoveTree(string(a.Dir)); err != nil {
+	if err := state.RemoveTree(string(a.Dir)); err != nil {
 		return fmt.Errorf("delete the state of a removed workspace: %w", err)
 	}
 	return nil

@@ -98,7 +98,7 @@ func (s *Store) clear(dir state.Dir, m *Manifest) error {
 	if err != nil || !there {
 		return err
 	}
-	if err := RemoveTree(m.Path); err != nil {
+	if err := state.RemoveTree(m.Path); err != nil {
 		return fmt.Errorf("remove workspace: %w", err)
 	}
 	return nil

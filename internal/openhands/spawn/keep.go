@@ -69,7 +69,7 @@ func (k *Keeping) keep(ctx context.Context, r *record) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	defer func() { err = errors.Join(err, state.RemoveTree(temp)) }()
 	address, err := address(r.URL)
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func makeTemp(dir string) (string, error) {
 		if st, ok := fi.Sys().(*syscall.Stat_t); !ok || !fi.IsDir() || int(st.Uid) != os.Getuid() {
 			return "", &state.Refusal{Path: temp, Reason: "is there already and not ours"}
 		}
-		if err := os.RemoveAll(temp); err != nil {
+		if err := state.RemoveTree(temp); err != nil {
 			return "", fmt.Errorf("clear the agent-server's TMPDIR: %w", err)
 		}
 	}

@@ -56,6 +56,11 @@ func serve(ctx context.Context, env *cli.Env) error {
 	if mode == "stubborn" {
 		signal.Ignore(syscall.SIGTERM)
 	}
+	// As package managers leave their caches.
+	sealed := filepath.Join(env.Getenv("TMPDIR"), "sealed")
+	if err := errors.Join(os.MkdirAll(filepath.Join(sealed, "in"), 0o700), os.Chmod(sealed, 0o500)); err != nil {
+		return err
+	}
 	if err := os.WriteFile(filepath.Join(env.Getenv("TMPDIR"), "started"), []byte(strings.Join(env.Environ, "\n")), 0o600); err != nil {
 		return err
 	}

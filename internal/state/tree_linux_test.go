@@ -1,4 +1,4 @@
-package workspace
+package state
 
 import (
 	"errors"
@@ -47,10 +47,12 @@ func TestRemoveTreeOpensWhatIsClosed(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	tree, victim, locked := filepath.Join(dir, "tree"), filepath.Join(dir, "victim"), filepath.Join(dir, "locked")
-	must(t, os.Chmod(dir, 0o755), os.MkdirAll(filepath.Join(tree, "a", "b"), 0o700),
+	if err := errors.Join(os.Chmod(dir, 0o755), os.MkdirAll(filepath.Join(tree, "a", "b"), 0o700),
 		os.WriteFile(filepath.Join(tree, "a", "b", "file"), nil, 0o400),
 		os.MkdirAll(filepath.Join(victim, "sub"), 0o700), os.Symlink(victim, filepath.Join(tree, "a", "out")),
-		os.Mkdir(locked, 0o700), os.Symlink(victim, filepath.Join(locked, "link")))
+		os.Mkdir(locked, 0o700), os.Symlink(victim, filepath.Join(locked, "link"))); err != nil {
+		t.Fatal(err)
+	}
 	asNobody(t, dir, func() {
 		const readable, closed = 0o500, 0
 		for _, f := range []struct {
