@@ -25,6 +25,9 @@ func (d *driver) arm() {
 
 // run tells the server to run, and waits where it cannot do so now.
 func (d *driver) run() error {
+	if err := d.hold(); err != nil {
+		return err
+	}
 	wait, begun := runAgain, d.Clocks.Elapsed()
 	for attempt := int64(1); ; attempt++ {
 		d.arm()

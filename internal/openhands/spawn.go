@@ -23,7 +23,8 @@ const ReadyLimit = 2 * time.Minute
 
 // server is a session's use of a server of our own. A nil one is somebody else's.
 type server struct {
-	use      *spawn.Server // belongs to the job that opens it, or starts it again
+	use      *spawn.Server          // belongs to the job that opens it, or starts it again
+	holds    map[string]*spawn.Hold // by conversation
 	restarts int
 	starting bool // such a job is under way
 }
@@ -31,7 +32,7 @@ type server struct {
 // spawn starts the server, or joins the sessions that use it, and waits until it
 // answers.
 func (d *driver) spawn() error {
-	d.server = &server{starting: true}
+	d.server = &server{starting: true, holds: make(map[string]*spawn.Hold)}
 	s := d.server
 	var failed error
 	d.Beside(func(ctx context.Context) {
@@ -94,12 +95,37 @@ func (d *driver) watchServer() {
 	})
 }
 
+// hold says that the conversation runs for us, before it does: if we are killed it does
+// not go on for nobody.
+func (d *driver) hold() error {
+	if d.server == nil || d.server.holds[d.id] != nil {
+		return nil
+	}
+	id := d.id
+	h, err := session.Await(d.Loop, d.step, func(ctx context.Context) (*spawn.Hold, error) {
+		return spawn.Take(ctx, d.cfg.Server.Spawn.Dir, id)
+	})
+	switch {
+	case isEnding(err):
+		return err
+	case err != nil:
+		return session.Failf(wire.CauseState, "%v", err)
+	}
+	d.server.holds[id] = h
+	return nil
+}
+
 // stopServer leaves the server, which ends with its last session. A server that makes a
 // call of a tool takes half a minute to end, so the turn was interrupted before. All
 // jobs have ended.
 func (d *driver) stopServer() {
 	if d.server == nil || d.server.use == nil {
 		return
+	}
+	for _, h := range d.server.holds {
+		if err := h.Release(!d.turn.active); err != nil {
+			d.cfg.Warn("%v", err)
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Grace/2)
 	defer cancel()

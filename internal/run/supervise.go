@@ -31,7 +31,9 @@ type Harness struct {
 const slack = 2 * time.Second
 
 // Supervise runs a harness on the prepared run and returns its outcome: the one that
-// it printed, or one made from how it ended. After it nothing of the run is alive.
+// it printed, or one made from how it ended. After it nothing of the run is alive, but
+// for what runs below the keeper of a shared thing: that ends what a killed harness has
+// left there by itself.
 // The first stop (ctx) is passed on as SIGTERM, the second (Hurry) kills.
 func (l *Life) Supervise(ctx context.Context, h Harness) (*wire.Outcome, error) {
 	child, err := l.start(h)

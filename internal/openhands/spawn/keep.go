@@ -27,8 +27,8 @@ const (
 	// runs would hold it for longer, which is why sessions interrupt theirs first.
 	stopLimit = 15 * time.Second
 	killLimit = 2 * time.Second
-	// userLook is how often the keeper looks whether there is still a session. One that
-	// ends in order tells it at once.
+	// userLook is how often the keeper looks whether there is still a session, and who has
+	// left a conversation behind. A session that ends in order tells at once.
 	userLook = time.Second
 )
 
@@ -97,12 +97,26 @@ func (k *Keeping) serve(ctx context.Context, r *record, child *proc.Child, key s
 	if err := r.write(k.Dir); err != nil {
 		return err
 	}
-	select {
-	case <-ctx.Done():
-	case <-child.Done():
-	}
+	k.watch(ctx, child, r.URL, key)
 	r.Ready = false // nobody is to join it any more, however long its end may take
 	return r.write(k.Dir)
+}
+
+// watch returns when the server has ended, or is to end.
+func (k *Keeping) watch(ctx context.Context, child *proc.Child, url, key string) {
+	client := newClient()
+	tick := time.NewTicker(userLook)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-child.Done():
+			return
+		case <-tick.C:
+			k.interruptAbandoned(ctx, client, url, key)
+		}
+	}
 }
 
 // whileUsed returns a context that ends with ctx, or as soon as no session uses the
@@ -207,11 +221,11 @@ func makeTemp(dir string) (string, error) {
 // port is closed while it computes. How long that may take is for the sessions to say
 // that wait for it: they leave, and with the last one ctx ends.
 func ready(ctx context.Context, url, key string, ended <-chan struct{}) (string, error) {
-	client := &http.Client{Timeout: probeLimit, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := newClient()
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
 	for {
-		if status, _, err := get(ctx, client, url+"/ready", ""); err == nil && status == http.StatusOK {
+		if status, _, err := ask(ctx, client, http.MethodGet, url+"/ready", ""); err == nil && status == http.StatusOK {
 			break
 		}
 		select {
@@ -222,11 +236,11 @@ func ready(ctx context.Context, url, key string, ended <-chan struct{}) (string,
 			return "", context.Cause(ctx)
 		}
 	}
-	status, _, err := get(ctx, client, url+"/api/conversations/count", key)
+	status, _, err := ask(ctx, client, http.MethodGet, url+"/api/conversations/count", key)
 	if err != nil || status != http.StatusOK {
 		return "", fmt.Errorf("the agent-server does not take its own session key (status %d): somebody else listens on its port", status)
 	}
-	_, body, err := get(ctx, client, url+"/server_info", "")
+	_, body, err := ask(ctx, client, http.MethodGet, url+"/server_info", "")
 	var info struct {
 		Version string `json:"version"`
 	}
@@ -236,9 +250,13 @@ func ready(ctx context.Context, url, key string, ended <-chan struct{}) (string,
 	return info.Version, nil
 }
 
-// get makes one request; an empty key is not sent.
-func get(ctx context.Context, client *http.Client, url, key string) (status int, body []byte, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+func newClient() *http.Client {
+	return &http.Client{Timeout: probeLimit, Transport: &http.Transport{DisableKeepAlives: true}}
+}
+
+// ask makes one request without a body; an empty key is not sent.
+func ask(ctx context.Context, client *http.Client, method, url, key string) (status int, body []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -7,8 +7,9 @@
 // that has started it. Who uses the server is told by a shared flock, so that a killed
 // session counts no longer.
 //
-// It speaks to the server only to learn that it is ready; conversations are
-// internal/openhands' affair. A Server belongs to one goroutine.
+// It speaks to the server only to learn that it is ready, and to interrupt what a killed
+// session has left running (Hold); conversations are internal/openhands' affair. A Server
+// and a Hold belong to one goroutine.
 package spawn
 
 import (

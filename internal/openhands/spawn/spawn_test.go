@@ -87,6 +87,14 @@ func serve(ctx context.Context, env *cli.Env) error {
 			w.WriteHeader(http.StatusUnauthorized)
 		}
 	})
+	mux.HandleFunc("POST /api/conversations/{id}/{verb}", func(w http.ResponseWriter, r *http.Request) {
+		id, verb := r.PathValue("id"), r.PathValue("verb")
+		if id == "unknown" || id == "old" && verb == "interrupt" || r.Header.Get("X-Session-API-Key") != env.Getenv("OH_SESSION_API_KEYS_0") {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		_ = os.WriteFile(env.Getenv("OH_PERSISTENCE_DIR")+"."+verb+"."+id, nil, 0o600) // the test waits for it
+	})
 	l, err := net.Listen("tcp", net.JoinHostPort(env.Args[2], env.Args[4]))
 	if err != nil {
 		return err
@@ -142,8 +150,7 @@ func open(t *testing.T, c Config) *Server {
 // answers tells whether the server is there and takes the session's key.
 func (s *Server) answers(t *testing.T) bool {
 	t.Helper()
-	client := &http.Client{Timeout: probeLimit, Transport: &http.Transport{DisableKeepAlives: true}}
-	status, _, err := get(t.Context(), client, s.URL+"/api/conversations/count", s.Key)
+	status, _, err := ask(t.Context(), newClient(), http.MethodGet, s.URL+"/api/conversations/count", s.Key)
 	return err == nil && status == http.StatusOK
 }
 
@@ -291,6 +298,67 @@ func TestKilledSession(t *testing.T) {
 	}
 }
 
+func take(t *testing.T, c Config, id string) *Hold {
+	t.Helper()
+	h, err := Take(t.Context(), c.Dir, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// eventually waits for what the keeper does at its next look.
+func eventually(t *testing.T, what string, yes func() bool) {
+	t.Helper()
+	tick, over := time.NewTicker(look), time.NewTimer(10*time.Second)
+	defer tick.Stop()
+	defer over.Stop()
+	for !yes() {
+		select {
+		case <-tick.C:
+		case <-over.C:
+			t.Fatalf("%s: not in 10 s", what)
+		}
+	}
+}
+
+// What ran for a session that was killed is interrupted, though the server goes on for
+// the others; what runs for them, or has ended, is not.
+func TestAbandoned(t *testing.T) {
+	c := testConfig(t, "well")
+	s := open(t, c)
+	defer closeIt(t, s)
+	kept, ended := take(t, c, "kept"), take(t, c, "ended")
+	if err := ended.Release(true); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"killed", "old", "unknown"} {
+		if err := take(t, c, id).share.Release(); err != nil { // as the kernel does
+			t.Fatal(err)
+		}
+	}
+	if err := take(t, c, "busy").Release(false); err != nil {
+		t.Fatal(err)
+	}
+	there := func(name string) bool {
+		_, err := os.Stat(filepath.Join(c.Dir, name))
+		return err == nil
+	}
+	eventually(t, "interrupts", func() bool {
+		return there("persistence.interrupt.killed") && there("persistence.interrupt.busy") && there("persistence.pause.old")
+	})
+	eventually(t, "holds that nobody has", func() bool {
+		files, _ := filepath.Glob(holdFile(c.Dir, "*"))
+		return len(files) == 1 && files[0] == kept.path
+	})
+	if there("persistence.interrupt.kept") || there("persistence.interrupt.ended") {
+		t.Error("what runs, or has ended, was interrupted")
+	}
+	if err := kept.Release(true); err != nil {
+		t.Error(err)
+	}
+}
+
 // Nobody joins a server that is on its way out: neither one whose keeper was told to
 // end, nor one that nobody used any more.
 func TestOpenWhileItEnds(t *testing.T) {
@@ -306,11 +374,7 @@ func TestOpenWhileItEnds(t *testing.T) {
 			} else if err := a.users.Release(); err != nil {
 				t.Fatal(err)
 			}
-			tick := time.NewTicker(look)
-			defer tick.Stop()
-			for a.answers(t) {
-				<-tick.C
-			}
+			eventually(t, "the end of the server's answers", func() bool { return !a.answers(t) })
 			b := open(t, c)
 			defer closeIt(t, b)
 			if !b.answers(t) || b.Keeper() == a.Keeper() {
