@@ -158,10 +158,12 @@ func (c *Command) AgentEnv(place session.Place) []string {
 	})
 }
 
-// PeerEnv is our environment without what no agent may know, with more over it.
-func (c *Command) PeerEnv(more map[string]string) []string {
+// PeerEnv is our environment without what no agent may know, with more over it. secrets
+// are variables that this harness takes a key from; --env lets them through by name, as
+// all others.
+func (c *Command) PeerEnv(more map[string]string, secrets ...string) []string {
 	allow, set := c.Options.splitEnv()
-	names := session.Withheld(c.Workflow.Tracker.Secrets, slices.Concat(allow, c.Workflow.Agent.Env))
+	names := session.Withheld(slices.Concat(c.Workflow.Tracker.Secrets, secrets), slices.Concat(allow, c.Workflow.Agent.Env))
 	maps.Copy(set, more)
 	names = append(names, "OS_WORKFLOW_DIR") // says how others are to read the workflow
 	drop := func(name string) bool { return slices.Contains(names, name) || proc.GitLocation(name) }

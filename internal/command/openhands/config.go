@@ -75,10 +75,7 @@ func (d driver) config(c *harness.Command, j *harness.Job) (openhands.Config, *s
 		if end != nil {
 			return openhands.Config{}, end
 		}
-		server.Spawn = &spawn.Config{
-			Dir: j.Place.State.Root().Shared(spawn.Name), Keeper: keeper(), Command: argv, Env: c.AgentEnv(j.Place),
-			Limit: openhands.ReadyLimit, Rand: c.Env.Rand,
-		}
+		server.Spawn = d.spawn(c, s, j.Place, argv)
 		base.Grace = d.options.Duration("grace", base.Grace, spawnGrace)
 	}
 	return openhands.Config{
@@ -163,6 +160,17 @@ func (d driver) program(c *harness.Command, command string) ([]string, *session.
 		return nil, session.Failf(wire.CauseUnavailable, "start the agent-server: %v", err)
 	}
 	return argv, nil
+}
+
+// spawn says how a server is started, which all sessions of the state root share. It gets
+// no variable of this run, and not those with the keys, which we hand over ourselves: the
+// agents of all see what it has.
+func (d driver) spawn(c *harness.Command, s *settings, place session.Place, argv []string) *spawn.Config {
+	return &spawn.Config{
+		Dir: place.State.Root().Shared(spawn.Name), Keeper: keeper(), Command: argv,
+		Env:   c.PeerEnv(nil, d.options.apiKeyEnv, d.options.llmKeyEnv, s.apiKeyEnv, s.llmKeyEnv),
+		Limit: openhands.ReadyLimit, Rand: c.Env.Rand,
+	}
 }
 
 // keeper is the command line of the server's keeper: ourselves, or, where we run as a

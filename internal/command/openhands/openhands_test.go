@@ -6,12 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"ostoolkit/internal/cli"
 	"ostoolkit/internal/harness"
 	"ostoolkit/internal/openhands"
+	"ostoolkit/internal/session"
 	"ostoolkit/internal/wire"
 	"ostoolkit/internal/workflow"
 )
@@ -179,6 +181,29 @@ func TestAgentPrefersFlags(t *testing.T) {
 	}
 	if got := d.Secrets(c); !reflect.DeepEqual(got, []string{"session", "provider"}) {
 		t.Errorf("secrets %q", got)
+	}
+}
+
+// The server of our own serves other runs too, and its agents see what it has.
+func TestServerEnv(t *testing.T) {
+	d, c := testDriver(t, map[string]any{"llm": map[string]any{"api_key_env": "MODEL_KEY"}}, "--api-key-env", "KEY", "--env", "ADDED=x", "--env", "NPM_TOKEN")
+	c.Env.Environ = append(c.Env.Environ, "MODEL_KEY=m", "NPM_TOKEN=n", "PLAIN=p")
+	s, err := readSettings(c.Workflow.OpenHands)
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := session.Place{RunID: "r", State: "/state/issues/A-1", Workspace: &wire.Workspace{Path: "/ws"}}
+	got := d.spawn(c, s, place, []string{"bin/server"})
+	want := []string{"ADDED=x", "LLM_BASE_URL=http://m/v1", "NPM_TOKEN=n", "PLAIN=p"}
+	if env := slices.DeleteFunc(got.Env, func(kv string) bool { return kv == "LLM_API_KEY=provider" }); !slices.Equal(env, want) {
+		t.Errorf("environment %q, want %q", env, want)
+	}
+	if got.Dir != "/state/shared/openhands" || got.Command[0] != "/flow/bin/server" {
+		t.Errorf("%+v", got)
+	}
+	d.options.Env = append(d.options.Env, "MODEL_KEY")
+	if env := d.spawn(c, s, place, []string{"server"}).Env; !slices.Contains(env, "MODEL_KEY=m") {
+		t.Errorf("a key that was let through by name is not in %q", env)
 	}
 }
 
