@@ -1,7 +1,6 @@
 package codex
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -53,14 +52,6 @@ func (d *driver) again(c *call, message string) bool {
 	d.em.Emit(wire.EventRetrying, &wire.Notice{
 		Code: "overloaded", Message: fmt.Sprintf("%s: %s", c.method, message), Attempt: wire.Count(c.retry.attempts),
 	}, nil)
-	d.Beside(func(ctx context.Context) {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			d.Post(func() { d.transmit(c) })
-		case <-ctx.Done():
-		}
-	})
+	d.After(wait, func() { d.transmit(c) })
 	return true
 }

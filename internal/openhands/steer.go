@@ -68,6 +68,7 @@ func (d *driver) Steer(l *session.Letter) {
 		case l.Try != try: // it was given up for lost, and sent once more
 		case err == nil, status == http.StatusTooManyRequests: // which has saved it
 			d.Inbox.Accepted(l, turn)
+			d.turn.reruns = 0 // the agent has something new to read
 			if status == http.StatusTooManyRequests && d.turn.active {
 				d.resume()
 			}

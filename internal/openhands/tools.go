@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -80,14 +81,14 @@ func hostArgs(action gjson.Result) string {
 // on: before that somebody may still refuse it.
 func (d *driver) callTool(c *call, raw []byte) {
 	d.hosted++
-	talk := d.talk
+	id := d.id
 	d.Beside(func(ctx context.Context) {
 		result := d.cfg.Tools.Call(ctx, c.tool, json.RawMessage(c.args))
 		d.Post(func() {
 			d.Clocks.Progress()
 			d.em.Emit(wire.EventToolCompleted, c.event(&result.Success), raw)
-			if talk.Err() == nil { // else the conversation was lost meanwhile
-				d.sendResult(resultText(c, result), 1)
+			if d.id == id { // else the conversation was lost meanwhile
+				d.sendResult(&hostResult{id: id, text: resultText(c, result), since: d.Clocks.Elapsed()})
 			}
 		})
 	})
@@ -101,33 +102,67 @@ func resultText(c *call, r toolbox.Result) string {
 	return fmt.Sprintf("%s %s (call %s):\n%s", how, c.tool, c.item, r.Text)
 }
 
+// hostResult is the result of a host-side tool that the server has not confirmed.
+type hostResult struct {
+	id       string // of the conversation
+	text     string
+	since    time.Duration // when it was there
+	attempts int64
+}
+
 // sendResult gives the agent the result of a tool, in the running turn or for the next.
-// Where the agent may wait for leave it comes without a run, which would be the leave.
-func (d *driver) sendResult(text string, attempt int64) {
+// Where the agent may wait for leave it comes without a run, which would be the leave. A
+// server that is away, as one that is started again, gets it when it is back.
+func (d *driver) sendResult(r *hostResult) {
 	t := d.turn
 	run := t.active && !t.halt.Wanted && d.cfg.Agent.Confirm == ConfirmNever
-	d.expect(text, nil)
-	d.send(requestMessage(d.id, text, run, steerLimit), func(_ gjson.Result, err error) {
+	d.expect(r.text, nil)
+	d.send(requestMessage(d.id, r.text, run, steerLimit), func(_ gjson.Result, err error) {
 		status := statusOf(err)
-		if err != nil && status != http.StatusTooManyRequests && unclear(err) && attempt < createTry {
-			d.retry("tool", err, attempt)
-			d.fill(func(error) {
-				if d.expected(text) {
-					d.forgetText(text)
-					d.sendResult(text, attempt+1)
-					return
-				}
-				d.hosted-- // it had been taken
-			})
-			return
-		}
-		d.hosted--
 		switch {
-		case status == http.StatusTooManyRequests && t == d.turn && t.active: // which has saved it
-			d.resume()
-		case err != nil && status != http.StatusTooManyRequests:
-			d.forgetText(text)
-			d.warn("tool", "the agent does not get the result of a tool: "+err.Error())
+		case err == nil, status == http.StatusTooManyRequests: // which has saved it
+			d.hosted--
+			t.reruns = 0 // the agent has something new to read
+			if err != nil && t == d.turn && t.active {
+				d.resume()
+			}
+		case unclear(err):
+			d.resendResult(r, err)
+		default:
+			d.loseResult(r, err)
 		}
 	})
+}
+
+// resendResult sends the result once more after a while, if the log tells by then that it
+// was not taken.
+func (d *driver) resendResult(r *hostResult, err error) {
+	if d.Clocks.Elapsed()-r.since > d.reachLimit() {
+		d.loseResult(r, err)
+		return
+	}
+	r.attempts++
+	d.retry("tool", err, r.attempts)
+	d.After(runAgain, func() {
+		if d.id != r.id {
+			return
+		}
+		d.fill(func(err error) {
+			switch {
+			case !d.expected(r.text):
+				d.hosted--
+			case err != nil: // a second one would be worse than a late one
+				d.resendResult(r, err)
+			default:
+				d.forgetText(r.text)
+				d.sendResult(r)
+			}
+		})
+	})
+}
+
+func (d *driver) loseResult(r *hostResult, err error) {
+	d.hosted--
+	d.forgetText(r.text)
+	d.warn("tool", "the agent does not get the result of a tool: "+err.Error())
 }

@@ -137,6 +137,20 @@ func (l *Loop) Beside(do func(context.Context)) {
 // Context is that of the work beside the session.
 func (l *Loop) Context() context.Context { return l.ctx }
 
+// After has a job called in the session's goroutine after wait, unless the session is
+// over before.
+func (l *Loop) After(wait time.Duration, job func()) {
+	l.Beside(func(ctx context.Context) {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			l.Post(job)
+		case <-ctx.Done():
+		}
+	})
+}
+
 // Cancel tells the work beside the session to end.
 func (l *Loop) Cancel() { l.cancel() }
 

@@ -83,6 +83,19 @@ func TestLoopExceedsALimit(t *testing.T) {
 	})
 }
 
+func TestLoopAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrift(t.Context(), t, io.Discard, Limits{})
+		begun, due := time.Now(), false
+		d.After(time.Minute, func() { due = true })
+		d.After(time.Hour, func() { t.Error("a job of a closed session ran") })
+		if err := Until(d.step, func() bool { return due }); err != nil || time.Since(begun) != time.Minute {
+			t.Errorf("after %s: %v", time.Since(begun), err)
+		}
+		d.Close()
+	})
+}
+
 // What is awaited runs beside the session, whose end it hears.
 func TestAwait(t *testing.T) {
 	d := newDrift(t.Context(), t, io.Discard, Limits{})
