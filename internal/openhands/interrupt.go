@@ -45,7 +45,7 @@ func (d *driver) interrupted(t *turn, err error) {
 	switch {
 	case err != nil && t.active:
 		t.halt.Refuse(d.Inbox, err.Error())
-		t.halt.Sent, t.halt.failed = false, true
+		t.halt.failed = true
 	case err == nil:
 		t.halt.Granted = true
 		t.halt.Accept(d.Inbox, d.turn.id)

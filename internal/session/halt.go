@@ -35,12 +35,14 @@ func (h *Halt) Accept(in *Inbox, turn string) {
 	h.letters = nil
 }
 
-// Refuse answers the requests: the turn goes on, or has ended by itself.
+// Refuse answers the requests: the turn goes on as if nobody had asked, or has ended by
+// itself.
 func (h *Halt) Refuse(in *Inbox, reason string) {
 	for _, l := range h.letters {
 		in.Refused(l, reason)
 	}
 	h.letters, h.End = nil, nil
+	h.Wanted, h.Sent = false, false
 }
 
 // Ended settles the requests at the end of the turn, whose answer may come later.
