@@ -37,6 +37,9 @@ const Name = "openhands"
 
 const (
 	look = 50 * time.Millisecond // how often the keeper's file is read while it starts
+	// abandonLimit is for the polite end of a server that is not ready: nothing runs there
+	// that would have to be put away.
+	abandonLimit = time.Second
 	// endLimit is for a keeper that was told to hurry: it kills, and then clears up.
 	endLimit = 5 * time.Second
 	// logLimit is the size at which the server's log is begun anew.
@@ -107,7 +110,7 @@ func Open(ctx context.Context, c Config) (*Server, error) {
 		return nil, fmt.Errorf("use the agent-server: %w", err)
 	}
 	if err := s.ensure(ctx); err != nil {
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLimit)
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonLimit)
 		defer cancel()
 		return nil, errors.Join(err, s.Close(end))
 	}

@@ -53,7 +53,7 @@ func serve(ctx context.Context, env *cli.Env) error {
 	if mode == "dies" {
 		return errors.New("no such library")
 	}
-	if mode == "stubborn" {
+	if mode == "stubborn" || mode == "deaf" {
 		signal.Ignore(syscall.SIGTERM)
 	}
 	// As package managers leave their caches.
@@ -75,7 +75,7 @@ func serve(ctx context.Context, env *cli.Env) error {
 	if _, err := child.Wait(); err != nil {
 		return err
 	}
-	if mode == "mute" {
+	if mode == "mute" || mode == "deaf" {
 		<-ctx.Done()
 		return nil
 	}
@@ -427,16 +427,24 @@ func TestOpenFails(t *testing.T) {
 	}
 }
 
+// Whoever gives up on a server that is not ready does not wait for it, polite or not.
 func TestOpenIsAbandoned(t *testing.T) {
-	c := testConfig(t, "mute")
-	ctx, cancel := context.WithCancel(t.Context())
-	begun := time.Now()
-	time.AfterFunc(300*time.Millisecond, cancel)
-	if _, err := Open(ctx, c); !errors.Is(err, context.Canceled) {
-		t.Errorf("Open: %v, want it to be abandoned", err)
-	}
-	if took := time.Since(begun); took > endLimit+2*time.Second {
-		t.Errorf("it took %v", took)
+	for _, mode := range []string{"mute", "deaf"} {
+		t.Run(mode, func(t *testing.T) {
+			c := testConfig(t, mode)
+			ctx, cancel := context.WithCancel(t.Context())
+			begun := time.Now()
+			time.AfterFunc(300*time.Millisecond, cancel)
+			if _, err := Open(ctx, c); !errors.Is(err, context.Canceled) {
+				t.Errorf("Open: %v, want it to be abandoned", err)
+			}
+			if took := time.Since(begun); took > abandonLimit+2*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			if r := readRecord(c.Dir); r.alive() {
+				t.Error("the keeper is left")
+			}
+		})
 	}
 }
 
