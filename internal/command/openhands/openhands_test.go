@@ -193,7 +193,7 @@ func TestServerEnv(t *testing.T) {
 		t.Fatal(err)
 	}
 	place := session.Place{RunID: "r", State: "/state/issues/A-1", Workspace: &wire.Workspace{Path: "/ws"}}
-	got := d.spawn(c, s, place, []string{"bin/server"})
+	got := d.spawn(c, s, place, []string{"/flow/bin/server"})
 	want := []string{"ADDED=x", "LLM_BASE_URL=http://m/v1", "NPM_TOKEN=n", "PLAIN=p"}
 	if env := slices.DeleteFunc(got.Env, func(kv string) bool { return kv == "LLM_API_KEY=provider" }); !slices.Equal(env, want) {
 		t.Errorf("environment %q, want %q", env, want)
