@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -75,8 +76,17 @@ func watching(env *cli.Env) watch.Options {
 	return watch.Options{Forbid: env.Getenv("OS_WATCH") == "off"}
 }
 
-// plan says which turns are made with which texts.
+// plan says which turns are made with which texts. They are as the peer gets them: JSON
+// has no bytes that are no UTF-8, and what we sent is looked for in the peer's history.
 func (c *Command) plan(ws *wire.Workspace) (session.Plan, *session.Ending) {
+	p, end := c.turns(ws)
+	p.Full, p.Continue = valid(p.Full), valid(p.Continue)
+	return p, end
+}
+
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+
+func (c *Command) turns(ws *wire.Workspace) (session.Plan, *session.Ending) {
 	o := c.Options
 	if fi, err := os.Stat(ws.Path); err != nil || !fi.IsDir() {
 		return session.Plan{}, session.Failf(wire.CauseState, "workspace %q is missing", ws.Path)

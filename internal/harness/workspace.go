@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"unicode/utf8"
 
 	"ostoolkit/internal/cli"
 	"ostoolkit/internal/run"
@@ -49,6 +50,10 @@ func (c *Command) workspace() (*wire.Workspace, error) {
 	rec, err := run.Direct(cwd, c.Env.Getenv("XDG_STATE_HOME"), home)
 	if err != nil {
 		return nil, cli.Errorf(cli.StatusState, "%w", err)
+	}
+	if !utf8.ValidString(rec.Path) {
+		// In a record, or a request, it would be the name of another folder.
+		return nil, cli.Errorf(cli.StatusNoInput, "the name of working folder %q is not UTF-8", rec.Path)
 	}
 	return rec, nil
 }

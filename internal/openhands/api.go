@@ -90,6 +90,10 @@ func requestPolicy(id, confirm string) request {
 	return request{op: "policy", method: http.MethodPost, path: "/" + id + "/confirmation_policy", body: map[string]any{"policy": confirmPolicy(confirm)}, limit: messageLimit}
 }
 
+func requestAnalyzer(id string) request {
+	return request{op: "analyzer", method: http.MethodPost, path: "/" + id + "/security_analyzer", body: map[string]any{"security_analyzer": riskAnalyzer()}, limit: messageLimit}
+}
+
 // createBody is the request for a conversation in folder. No message is in it, since
 // one would start a run at once; and no title, which would cost a model call.
 func (a *Agent) createBody(id, folder string) map[string]any {
@@ -121,6 +125,9 @@ func (a *Agent) createBody(id, folder string) map[string]any {
 	if a.Confirm != "" {
 		body["confirmation_policy"] = confirmPolicy(a.Confirm)
 	}
+	if a.Confirm == ConfirmRisky {
+		body["security_analyzer"] = riskAnalyzer()
+	}
 	return body
 }
 
@@ -147,9 +154,13 @@ func confirmPolicy(word string) map[string]any {
 	return map[string]any{"kind": "NeverConfirm"}
 }
 
+// riskAnalyzer believes what the model says of the risk of each action. Without one the
+// server knows of no risk, and asks for all that the agent does.
+func riskAnalyzer() map[string]any { return map[string]any{"kind": "LLMSecurityAnalyzer"} }
+
 // Values of Agent.Confirm.
 const (
 	ConfirmNever  = "never"
 	ConfirmAlways = "always"
-	ConfirmRisky  = "risky" // what the server's analyzer calls risky, or does not know
+	ConfirmRisky  = "risky" // what the model calls a high risk, or does not rate
 )

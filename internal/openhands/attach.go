@@ -40,7 +40,12 @@ func (d *driver) attach(old *session.Conversation, id string) (lost string, err 
 	case err != nil:
 		return "", err
 	}
+	if dir := info.Get("workspace.working_dir").Str; dir != "" && dir != d.cfg.Place.Workspace.Path {
+		// Another's run may be at work there, whose lock is not ours.
+		return fmt.Sprintf("the conversation works in another folder, %q", dir), nil
+	}
 	d.id, d.reach.status, d.store = id, info.Get("execution_status").Str, d.cfg.store(info)
+	d.countBefore(info)
 	d.missTools(info)
 	if lost = moved(old, id, d.store); lost == "" {
 		lost, err = d.quiet()
@@ -80,6 +85,12 @@ func moved(old *session.Conversation, id, now string) string {
 	return fmt.Sprintf("the conversation was kept in %q, and the server keeps its own in %q", string(old.PersistenceDir), now)
 }
 
+// countBefore takes what the conversation has used before this run. The server knows also
+// what a run has used that died, which no file of ours has.
+func (d *driver) countBefore(info gjson.Result) {
+	d.before, _ = sumUsage(info.Get("stats.usage_to_metrics"))
+}
+
 // find gets the conversation. One that a server does not know just after its start may
 // still be another's, who has died, for a moment.
 func (d *driver) find(id string, grace time.Duration) (gjson.Result, error) {
@@ -117,8 +128,12 @@ func (d *driver) endStrayRun() error {
 	}
 	for due := d.Clocks.Elapsed() + quietLimit; ; {
 		info, err := d.call(requestConversation(d.id))
-		if err != nil || info.Get("execution_status").Str != execRunning {
+		if err != nil {
 			return err
+		}
+		if info.Get("execution_status").Str != execRunning {
+			d.countBefore(info)
+			return nil
 		}
 		if d.Clocks.Elapsed() >= due {
 			return session.Failf(wire.CauseUnavailable, "agent-server does not end the run of conversation %s", d.id)
@@ -164,6 +179,11 @@ func (d *driver) adjust() error {
 	}
 	if d.cfg.Agent.Confirm == "" {
 		return nil
+	}
+	if d.cfg.Agent.Confirm == ConfirmRisky {
+		if _, err := d.call(requestAnalyzer(d.id)); err != nil {
+			return err
+		}
 	}
 	_, err := d.call(requestPolicy(d.id, d.cfg.Agent.Confirm))
 	return err

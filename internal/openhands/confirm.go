@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"ostoolkit/internal/approval"
 	"ostoolkit/internal/mailbox"
 	"ostoolkit/internal/session"
@@ -56,6 +54,7 @@ func (d *driver) pendingActions() wire.Approval {
 	slices.SortFunc(calls, func(a, b *call) int { return cmp.Compare(a.item, b.item) })
 	about := wire.Approval{Kind: "tool_use", Risk: "unknown", Cwd: wire.Text(d.cfg.Place.Workspace.Path)}
 	var titles []string
+	risk := ""
 	for _, c := range calls {
 		switch c.kind {
 		case "TerminalAction":
@@ -67,15 +66,24 @@ func (d *driver) pendingActions() wire.Approval {
 		default:
 			titles = append(titles, c.tool)
 		}
-		if c.risk != "" {
-			about.Risk = c.risk
-		}
+		risk = worse(risk, cmp.Or(c.risk, about.Risk))
 	}
+	about.Risk = cmp.Or(risk, about.Risk)
 	about.Title = strings.Join(titles, "; ")
 	if len(calls) != 1 {
 		about.Command = ""
 	}
 	return about
+}
+
+// worse returns the greater of two risks. What nobody has rated may be anything, and
+// gives way to a high one only.
+func worse(a, b string) string {
+	order := []string{"", "low", "medium", "unknown", "high"}
+	if slices.Index(order, b) > slices.Index(order, a) {
+		return b
+	}
+	return a
 }
 
 // answerAsked sends the answer. After a refusal goOn lets the agent react to it; an
@@ -86,7 +94,7 @@ func (d *driver) answerAsked(accept bool, reason, status string, goOn bool) {
 		d.arm()
 	}
 	t.answering = true
-	d.send(requestConfirm(d.id, accept, reason), func(_ gjson.Result, err error) {
+	d.order(requestConfirm(d.id, accept, reason), func(err error) {
 		t.answering = false
 		switch {
 		case d.turn != t || !t.active:

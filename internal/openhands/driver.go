@@ -19,6 +19,7 @@ type driver struct {
 	cfg    Config
 	em     *session.Emitter
 	meter  session.Meter
+	before *wire.Usage // of the conversation, when this run took it up; nil: not known
 	budget session.Budget
 
 	client  *client

@@ -2,6 +2,7 @@ package openhands
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -13,6 +14,8 @@ import (
 type halt struct {
 	session.Halt
 	failed bool // the server could not be told
+	raced  bool // a text was on its way, which may let the agent run again
+	since  time.Duration
 }
 
 // interrupt asks the server, once, to end the turn. What waits for leave is declined
@@ -20,10 +23,11 @@ type halt struct {
 func (d *driver) interrupt() {
 	t := d.turn
 	t.halt.Wanted = true
-	if !t.active || t.halt.Sent || d.id == "" {
+	if !t.active || !t.armed && d.asked == nil || t.telling || t.halt.Sent || d.id == "" {
 		return
 	}
 	t.halt.Sent, t.halt.failed = true, false
+	t.halt.raced, t.halt.since = d.steers > 0, d.Clocks.Elapsed()
 	if d.asked != nil {
 		t.halt.Granted = true
 		t.halt.Accept(d.Inbox, d.turn.id)
@@ -48,10 +52,21 @@ func (d *driver) interrupted(t *turn, err error) {
 		t.halt.failed = true
 	case err == nil:
 		t.halt.Granted = true
+		t.ran = true // if it does not run by now, that is over
 		t.halt.Accept(d.Inbox, d.turn.id)
 		if t.active && t.check == 0 {
 			t.check = d.Clocks.Elapsed() + session.Tick
 		}
+		d.interruptAgain()
+	}
+}
+
+// interruptAgain ends what a text has let begin that came to the server behind the
+// interrupt, or may have.
+func (d *driver) interruptAgain() {
+	if h := &d.turn.halt; h.raced && h.Granted && d.steers == 0 {
+		h.raced, h.Sent = false, false
+		d.interrupt()
 	}
 }
 

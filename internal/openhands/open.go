@@ -30,7 +30,9 @@ func (d *driver) open() error {
 	if err != nil {
 		return d.ending(err)
 	}
-	d.agent.Version = text(info.Get("version"))
+	if d.agent.Version = text(info.Get("version")); d.agent.Version == "" {
+		return notServer(d.cfg.Server.URL)
+	}
 	if err := CheckVersion(string(d.agent.Version)); err != nil {
 		return Misconfigured("%v", err)
 	}
@@ -63,7 +65,9 @@ func (d *driver) goOn(id string) error {
 	d.conv.Fresh, d.resumed = false, true
 	d.conv.Launch, d.conv.Identifier = d.cfg.launch(), d.cfg.identifier()
 	d.meter.Carry(d.conv.Carried)
-	d.meter.Resumed(d.conv.Used())
+	if d.meter.Resumed(d.conv.Used()); d.before != nil {
+		d.meter.ResumedAt(d.before)
+	}
 	if !d.conv.Seeded && d.conv.Replaces != "" { // its run died before it could say so
 		if err := d.rehydrate(string(d.conv.Replaces), string(d.conv.ResetReason)); err != nil {
 			return err

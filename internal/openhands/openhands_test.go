@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -34,7 +37,11 @@ func TestCheckURL(t *testing.T) {
 		{"ftp://127.0.0.1", true, `agent-server "ftp://127.0.0.1": scheme "ftp" is neither`},
 		{"custom://agents.example", true, `"custom://agents.example": scheme "custom"`},
 		{"127.0.0.1:8000", true, "no address"},
-		{"http://127.0.0.1:", true, `"http://127.0.0.1:" names no port`},
+		{"http://LocalHost:8000", false, ""},
+		{"http://127.0.0.1:65535", false, ""},
+		{"http://127.0.0.1:", true, "no port"},
+		{"http://127.0.0.1:0", true, "no port"},
+		{"http://127.0.0.1:65536", true, "65536 is no port"},
 		{"http://user:word@127.0.0.1", true, "http://127.0.0.1"},
 		{"http://127.0.0.1/?session_api_key=x", true, "query"},
 	} {
@@ -95,6 +102,72 @@ func TestCreateBody(t *testing.T) {
 		if got := body.Get(path).String(); got != want {
 			t.Errorf("%s is %q, want %q", path, got, want)
 		}
+	}
+}
+
+// Only a policy that tells risks apart needs somebody who rates them.
+func TestCreateBodyAnalyzer(t *testing.T) {
+	for confirm, want := range map[string]any{ConfirmRisky: riskAnalyzer(), ConfirmAlways: nil, ConfirmNever: nil, "": nil} {
+		a := Agent{Confirm: confirm}
+		if got := a.createBody("id-1", "/ws")["security_analyzer"]; !reflect.DeepEqual(got, want) {
+			t.Errorf("--confirm %q: analyzer %v, want %v", confirm, got, want)
+		}
+	}
+}
+
+func TestWorse(t *testing.T) {
+	order := []string{"", "low", "medium", "unknown", "high"}
+	for i, a := range order {
+		for j, b := range order {
+			if got, want := worse(a, b), order[max(i, j)]; got != want {
+				t.Errorf("worse(%q, %q) = %q, want %q", a, b, got, want)
+			}
+		}
+	}
+}
+
+// A redirect must not take the session key, nor that of the provider, to another address.
+func TestNoRedirect(t *testing.T) {
+	asked := make(chan *http.Request, 8)
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r }))
+	defer other.Close()
+	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+		server := httptest.NewServer(http.RedirectHandler(other.URL, status))
+		c, err := newClient(Server{URL: server.URL, Key: "session-key"}, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range []request{requestInfo(), requestCreate(map[string]any{"api_key": "k"})} {
+			if _, err := c.do(t.Context(), r); statusOf(err) != status {
+				t.Errorf("%s redirected with %d: %v", r.op, status, err)
+			}
+		}
+		if _, err := newLink(c, "id", 0).dial(t.Context()); err == nil {
+			t.Errorf("a socket is opened behind a redirect with %d", status)
+		}
+		c.close()
+		server.Close()
+	}
+	if n := len(asked); n > 0 {
+		t.Errorf("%d requests reached the other address", n)
+	}
+}
+
+// A request that found nobody listening was not seen; one whose answer is lost may have
+// been.
+func TestUnsent(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	c, err := newClient(Server{URL: server.URL}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	if _, err := c.do(t.Context(), requestInfo()); err == nil || unsent(err) {
+		t.Errorf("a lost answer: %v, unsent %v", err, unsent(err))
+	}
+	server.Close()
+	if _, err := c.do(t.Context(), requestInfo()); !unsent(err) || !unclear(err) {
+		t.Errorf("nobody listens: %v, unsent %v", err, unsent(err))
 	}
 }
 

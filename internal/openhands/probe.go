@@ -38,7 +38,7 @@ func Probe(ctx context.Context, s Server) (*Facts, error) {
 	}
 	facts := &Facts{Version: info.Get("version").Str}
 	if facts.Version == "" {
-		return nil, session.Failf(wire.CauseProtocol, "what answers at %s does not say that it is an agent-server", s.URL)
+		return nil, notServer(s.URL)
 	}
 	for _, tool := range info.Get("usable_tools").Array() {
 		facts.Tools = append(facts.Tools, tool.Str)
@@ -47,4 +47,9 @@ func Probe(ctx context.Context, s Server) (*Facts, error) {
 		facts.Locked = endingOf(err)
 	}
 	return facts, nil
+}
+
+// notServer is the ending where something else listens.
+func notServer(url string) *session.Ending {
+	return session.Failf(wire.CauseProtocol, "what answers at %s does not say that it is an agent-server", url)
 }

@@ -54,14 +54,21 @@ func (e *statusError) code() string {
 }
 
 // transportError is a request that got no answer. Whether the server has done what was
-// asked is not known then.
+// asked is not known then, unless there was no connection.
 type transportError struct {
-	op  string
-	err error
+	op     string
+	err    error
+	unsent bool // nothing of it has left us
 }
 
 func (e *transportError) Error() string {
 	return fmt.Sprintf("agent-server did not answer %s: %v", e.op, e.err)
+}
+
+// unsent reports whether the server cannot have seen the request that err is about.
+func unsent(err error) bool {
+	var lost *transportError
+	return errors.As(err, &lost) && lost.unsent
 }
 
 func (e *transportError) code() string { return "openhands.transport." + e.op }
@@ -103,7 +110,9 @@ func newClient(s Server, trace *tracer, secrets redactor) (*client, error) {
 		DialContext: (&net.Dialer{Timeout: dialLimit}).DialContext, TLSHandshakeTimeout: dialLimit,
 		MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute,
 	}
-	return &client{base: base, key: s.Key, http: &http.Client{Transport: pool}, pool: pool, trace: trace, secrets: secrets}, nil
+	// A redirect would take the keys to where nobody has asked for them to go.
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &client{base: base, key: s.Key, http: &http.Client{Transport: pool, CheckRedirect: stay}, pool: pool, trace: trace, secrets: secrets}, nil
 }
 
 // close drops the connections that wait for another request.
@@ -183,6 +192,8 @@ func (c *client) url(r request) string {
 // unanswered names the cause of a lost answer; a limit says more than "deadline
 // exceeded".
 func (c *client) unanswered(ctx context.Context, op string, err error) error {
+	var network *net.OpError
+	unsent := errors.As(err, &network) && network.Op == "dial"
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
@@ -190,5 +201,5 @@ func (c *client) unanswered(ctx context.Context, op string, err error) error {
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
-	return &transportError{op: op, err: errors.New(c.secrets.text(err.Error()))}
+	return &transportError{op: op, err: errors.New(c.secrets.text(err.Error())), unsent: unsent}
 }

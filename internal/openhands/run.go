@@ -23,15 +23,48 @@ func (d *driver) arm() {
 	t.armed, t.ran, t.whole, t.check, t.since = true, false, false, 0, d.Clocks.Elapsed()
 }
 
-// run tells the server to run, and waits where it cannot do so now.
+// order sends a request that lets the agent run, such as the one for a run. An interrupt
+// that overtook it would end nothing, and so waits for the answer.
+func (d *driver) order(r request, then func(error)) {
+	t := d.turn
+	t.telling = true
+	d.send(r, func(_ gjson.Result, err error) {
+		t.telling = false
+		then(err)
+		if d.turn == t && t.halt.Wanted {
+			d.interrupt()
+		}
+	})
+}
+
+// ordered is order that waits for the answer; all else goes on meanwhile.
+func (d *driver) ordered(r request) error {
+	var err error
+	done := false
+	d.order(r, func(failed error) { err, done = failed, true })
+	if end := session.Until(d.step, func() bool { return done }); end != nil {
+		return end
+	}
+	return err
+}
+
+// run tells the server to run, and waits where it cannot do so now. A turn that is to end
+// before that has begun does not run at all.
 func (d *driver) run() error {
 	if err := d.hold(); err != nil {
 		return err
 	}
 	wait, begun := runAgain, d.Clocks.Elapsed()
 	for attempt := int64(1); ; attempt++ {
+		switch h := &d.turn.halt; {
+		case h.Wanted && h.Sent:
+			return nil // whether it runs is asked for
+		case h.Wanted:
+			d.turnEnded(execPaused)
+			return nil
+		}
 		d.arm()
-		_, err := d.call(requestRun(d.id))
+		err := d.ordered(requestRun(d.id))
 		switch status := statusOf(err); {
 		case err == nil:
 			return nil
@@ -95,7 +128,7 @@ func (d *driver) rerun() {
 func (d *driver) resume() {
 	t := d.turn
 	d.arm()
-	d.send(requestRun(d.id), func(_ gjson.Result, err error) {
+	d.order(requestRun(d.id), func(err error) {
 		status := statusOf(err)
 		switch {
 		case err == nil || d.turn != t || !t.active:

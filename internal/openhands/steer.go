@@ -3,6 +3,7 @@ package openhands
 import (
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -15,6 +16,9 @@ type posted struct {
 	text   string
 	letter *session.Letter // nil: the plan's own prompt
 }
+
+// steerAgain is the wait for a server that could not be reached with a text.
+const steerAgain = time.Second
 
 func (d *driver) expect(text string, l *session.Letter) {
 	d.posted = append(d.posted, posted{text, l})
@@ -57,13 +61,15 @@ func (d *driver) expected(text string) bool {
 
 // Steer implements session.Steered. During a call of a tool the server answers when
 // that is done; the message then stands behind its result. Where the agent may wait for
-// leave the message comes without a run, which would be the leave.
+// leave the message comes without a run, which would be the leave; and in a turn that is
+// to end without one, which would be a turn that nobody follows.
 func (d *driver) Steer(l *session.Letter) {
-	try, turn, run := l.Try, d.turn.id, d.cfg.Agent.Confirm == ConfirmNever
+	try, turn, run := l.Try, d.turn.id, d.cfg.Agent.Confirm == ConfirmNever && !d.turn.halt.Wanted
 	d.steers++
 	d.expect(l.Request.Text, l)
 	d.send(requestMessage(d.id, l.Request.Text, run, steerLimit), func(_ gjson.Result, err error) {
 		d.steers--
+		d.interruptAgain()
 		switch status := statusOf(err); {
 		case l.Try != try: // it was given up for lost, and sent once more
 		case err == nil, status == http.StatusTooManyRequests: // which has saved it
@@ -72,6 +78,9 @@ func (d *driver) Steer(l *session.Letter) {
 			if status == http.StatusTooManyRequests && d.turn.active {
 				d.resume()
 			}
+		case unsent(err): // the server may be starting again
+			d.forget(l)
+			d.Inbox.Hold(l, err.Error(), steerAgain)
 		case unclear(err):
 			d.Inbox.Doubt(l, err.Error())
 		default:

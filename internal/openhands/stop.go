@@ -47,7 +47,8 @@ func (d *driver) quietTurn(limit time.Duration) {
 func (d *driver) conclude(end *session.Ending) (*wire.Outcome, error) {
 	d.closeConversation(end)
 	end.Message = d.secrets.text(end.Message)
-	return d.Conclude(!d.turn.active, session.Result{
+	// What is not answered may come to the server yet; the next run finds out.
+	return d.Conclude(!d.turn.active && d.steers == 0, session.Result{
 		End: end, Session: d.id, Turns: d.turns, FinalText: d.answer,
 		Usage: d.meter.Own(), Model: d.model, Peer: &d.agent,
 		Resumable: d.conv != nil && d.conv.Seeded,

@@ -45,6 +45,7 @@ type turn struct {
 	check     time.Duration // when its end is to be confirmed; 0: not yet
 	reruns    int
 	answering bool // what was asked is answered, and the server has not confirmed that
+	telling   bool // a request that lets the agent run is not answered
 	revived   bool // it was begun again after the server was lost
 
 	squeezes int    // requests to condense since the agent has done something
@@ -158,10 +159,20 @@ func unclear(err error) bool {
 	return status == 0 || status >= http.StatusInternalServerError
 }
 
-// said tells whether the log has a message of ours by now.
+// said tells whether the log has a message of ours by now. A server that is away may be
+// starting again.
 func (d *driver) said(text string) (bool, error) {
-	if err := d.fillNow(); err != nil {
-		return false, err
+	for due := d.Clocks.Elapsed() + d.reachLimit(); ; {
+		err := d.fillNow()
+		if err == nil {
+			break
+		}
+		if isEnding(err) || !unclear(err) || d.Clocks.Elapsed() >= due {
+			return false, err
+		}
+		if err := d.sleep(runAgain); err != nil {
+			return false, err
+		}
 	}
 	// It may also have come over the socket, before the answer got lost.
 	return !d.expected(text), nil
@@ -265,7 +276,7 @@ func (d *driver) confirmed(word string) {
 	switch {
 	case word == execWaiting && t.answering:
 		t.check = d.Clocks.Elapsed() + confirmAgain
-	case word != execWaiting && d.steers > 0 && !t.halt.Wanted, word == execFinished && d.hosted > 0 && !t.halt.Wanted:
+	case word != execWaiting && d.expects(word):
 		// A text that comes just now lets the server run on, and that is this turn's.
 		t.check = d.Clocks.Elapsed() + session.Tick
 	case word == execWaiting:
@@ -276,6 +287,18 @@ func (d *driver) confirmed(word string) {
 	default:
 		d.turnEnded(word)
 	}
+}
+
+// steerPatience bounds the wait for the answers to texts once the turn is to end.
+const steerPatience = 5 * time.Second
+
+// expects reports whether a text may still come to the server, which runs on for it from
+// the status word.
+func (d *driver) expects(word string) bool {
+	if h := &d.turn.halt; h.Wanted {
+		return d.steers > 0 && d.Clocks.Elapsed() < h.since+steerPatience
+	}
+	return d.steers > 0 || d.hosted > 0 && word == execFinished || d.Inbox.Holds()
 }
 
 // turnEnded takes the end of a turn.

@@ -2,8 +2,10 @@ package openhands
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -38,6 +40,8 @@ func parseURL(text string) (*url.URL, error) {
 		return nil, fmt.Errorf("agent-server %q names no host", text)
 	case u.Port() == "" && strings.HasSuffix(u.Host, ":"):
 		return nil, fmt.Errorf("agent-server %q names no port", text)
+	case !isPort(u.Port()):
+		return nil, fmt.Errorf("agent-server %q: %s is no port", text, u.Port())
 	case u.User != nil, u.RawQuery != "", u.Fragment != "":
 		return nil, fmt.Errorf("agent-server %q has a user, a query or a fragment in its address", redactUser(u))
 	}
@@ -45,10 +49,16 @@ func parseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
+// isPort accepts "" too, which is the scheme's own. net/url has checked the digits.
+func isPort(text string) bool {
+	n, err := strconv.Atoi(text)
+	return text == "" || err == nil && 0 < n && n <= math.MaxUint16
+}
+
 func redactUser(u *url.URL) string { return u.Scheme + "://" + u.Host }
 
 func loopback(host string) bool {
-	if host == "localhost" {
+	if strings.EqualFold(host, "localhost") {
 		return true
 	}
 	ip, err := netip.ParseAddr(host)

@@ -152,6 +152,10 @@ func (s *OpenHands) serve(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 
 	reply := &openHandsReply{}
+	if fault != nil && fault.late > 0 {
+		rest(r, life, fault.late)
+		fault = nil
+	}
 	if fault == nil || fault.after || fault.merge != nil || fault.slow > 0 {
 		reply = s.answer(r, body, entry.Auth)
 	}
@@ -214,17 +218,22 @@ func (f *openHandsFault) spoil(r *http.Request, life context.Context, body []byt
 		reply.status = f.status
 		reply.body = json.RawMessage(strings.ReplaceAll(f.body, "$BODY", string(body)))
 	}
-	if wait == 0 {
-		return
+	if wait > 0 && !rest(r, life, wait) {
+		reply.cut = true
 	}
+}
+
+// rest waits; it is false where the server has ended meanwhile.
+func rest(r *http.Request, life context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-r.Context().Done():
 	case <-life.Done():
-		reply.cut = true
+		return false
 	}
+	return true
 }
 
 // merged is body with other values of some members.

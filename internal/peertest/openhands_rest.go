@@ -149,7 +149,7 @@ func (c *openHandsConv) route(r *http.Request, body []byte, what string) *openHa
 		_ = json.Unmarshal(body, &want) // what is none leaves the policy empty
 		c.policy = want.Policy
 		return openHandsSuccess()
-	case "POST switch_llm", "POST secrets", "PATCH ":
+	case "POST switch_llm", "POST security_analyzer", "POST secrets", "PATCH ":
 		return openHandsSuccess()
 	case "DELETE ":
 		c.interrupt()

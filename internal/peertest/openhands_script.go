@@ -24,7 +24,7 @@ import (
 //
 // GLOB is for the path, as path.Match takes it. ANSWER is STATUS [BODY], with $BODY for
 // the request's own; "with JSON", members that replace those of the ordinary answer;
-// "slow D", which delays it; "cut", the connection ends; "hang", nothing comes.
+// "slow D", which delays it; "late D", which delays also what was asked for; "cut", the connection ends; "hang", nothing comes.
 //
 // Steps of a run, which ends as finished unless a step says how:
 //
@@ -95,6 +95,7 @@ type openHandsFault struct {
 	body      string
 	merge     map[string]json.RawMessage
 	slow      time.Duration
+	late      time.Duration
 	cut, hang bool
 }
 
@@ -247,6 +248,8 @@ func (f *openHandsFault) answer(word, arg string) (err error) {
 		f.hang = true
 	case "slow":
 		f.slow, err = time.ParseDuration(arg)
+	case "late":
+		f.late, err = time.ParseDuration(arg)
 	case "with":
 		err = json.Unmarshal([]byte(arg), &f.merge)
 	default:

@@ -105,6 +105,13 @@ func (in *Inbox) hold(l *Letter, again time.Duration) {
 	l.due = in.turn != "" && in.turn != l.turn
 }
 
+// Holds reports whether a text for the running turn is to be sent once more into it.
+func (in *Inbox) Holds() bool {
+	return in.turn != "" && !in.stopped && slices.ContainsFunc(in.letters, func(l *Letter) bool {
+		return l.Request.Kind == mailbox.Steer && l.held && (l.due || l.wait > 0)
+	})
+}
+
 // Consumed says that a text with this client id is in the session's history, read by
 // that turn.
 func (in *Inbox) Consumed(clientID, turn string) {

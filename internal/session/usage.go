@@ -17,8 +17,11 @@ func (m *Meter) Fresh() { m.base = &zeroUsage }
 var zeroUsage = wire.Usage{InputTokens: wire.Count(0), CachedInputTokens: wire.Count(0),
 	OutputTokens: wire.Count(0), ReasoningTokens: wire.Count(0), TotalTokens: wire.Count(0)}
 
-// Resumed says what an earlier run counted at its end, nil if that is not known.
-func (m *Meter) Resumed(total *wire.Usage) { m.base = total }
+// Resumed says what the session had used before this run, nil if that is not known.
+func (m *Meter) Resumed(total *wire.Usage) { m.base = complete(total) }
+
+// ResumedAt says the same by the peer's own count, which does not have what is Carried.
+func (m *Meter) ResumedAt(peer *wire.Usage) { m.base = plus(m.carried, complete(peer)) }
 
 // Carry says what sessions have used that this one stands in for, nil for none. The
 // peer does not count it; the session's totals do.

@@ -36,6 +36,10 @@ func check(ctx context.Context, env *cli.Env, args []string) error {
 	fs.StringVar(&o.server, "server", "", "the `URL` of the agent-server (default openhands.server.url, else http://127.0.0.1:8000)")
 	fs.StringVar(&o.apiKeyEnv, "api-key-env", "", "the `VARIABLE` with the session key of the agent-server")
 	return harness.Check(ctx, env, o.Options, fs, args, func(c *harness.Command, r *harness.Report) {
+		if o.server == "" && fs.Changed("server") {
+			r.Error(cli.StatusUsage, "server", "--server is empty")
+			return
+		}
 		driver{o}.check(ctx, c, r)
 	})
 }
@@ -82,6 +86,9 @@ func (d driver) checkPeer(ctx context.Context, c *harness.Command, r *harness.Re
 	r.OK("server", "%s, version %s", server.URL, facts.Version)
 	if err := openhands.CheckVersion(facts.Version); err != nil {
 		r.Error(cli.StatusConfig, "version", "%v", err)
+	}
+	if name := d.keyVariable(s); name != "" && server.Key == "" {
+		r.Warning("login", "%s, which is to have the session key, is not set", name)
 	}
 	if facts.Locked != nil {
 		r.Failure("login", facts.Locked)

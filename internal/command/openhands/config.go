@@ -70,6 +70,9 @@ func (d driver) config(c *harness.Command, j *harness.Job) (openhands.Config, *s
 	if end := d.checkServer(s, server, command); end != nil {
 		return openhands.Config{}, end
 	}
+	if name := d.keyVariable(s); command == "" && name != "" && server.Key == "" {
+		c.Env.Warnf("%s, which is to have the session key of the agent-server, is not set", name)
+	}
 	if command != "" {
 		argv, end := d.program(c, command)
 		if end != nil {
@@ -92,7 +95,7 @@ func (d driver) config(c *harness.Command, j *harness.Job) (openhands.Config, *s
 // no address yet.
 func (d driver) server(c *harness.Command, s *settings) (out openhands.Server, command string) {
 	o := d.options
-	out.URL, out.KeyEnv = s.url, cmp.Or(o.apiKeyEnv, s.apiKeyEnv)
+	out.URL, out.KeyEnv = s.url, d.keyVariable(s)
 	out.Key = c.Env.Getenv(out.KeyEnv)
 	command = s.command
 	switch {
@@ -106,6 +109,9 @@ func (d driver) server(c *harness.Command, s *settings) (out openhands.Server, c
 	}
 	return out, command
 }
+
+// keyVariable names the variable with the session key, "" where none is named.
+func (d driver) keyVariable(s *settings) string { return cmp.Or(d.options.apiKeyEnv, s.apiKeyEnv) }
 
 // checkServer refuses what cannot be meant.
 func (d driver) checkServer(s *settings, server openhands.Server, command string) *session.Ending {

@@ -115,6 +115,10 @@ func (o *options) check() error {
 		return o.Wrong("--confirm %q is none of %s", o.confirm, strings.Join(confirmWords, ", "))
 	case o.reuse != "" && !slices.Contains(reuseWords, o.reuse):
 		return o.Wrong("--reuse %q is none of %s", o.reuse, strings.Join(reuseWords, ", "))
+	case o.server == "" && o.Given("server"):
+		return o.Wrong("--server is empty")
+	case o.spawn == "" && o.Given("spawn"):
+		return o.Wrong("--spawn is empty")
 	case o.server != "" && o.spawn != "":
 		return o.Wrong("--server and --spawn exclude each other: a server that is started here has no address yet")
 	}
