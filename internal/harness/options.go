@@ -108,6 +108,10 @@ func (o *Options) Wrong(format string, args ...any) error {
 // Given reports whether the flag was on the command line.
 func (o *Options) Given(name string) bool { return o.given[name] }
 
+// Prompted reports whether there is a PROMPT, so that one session is made; otherwise each
+// workspace record on standard input asks for one.
+func (o *Options) Prompted() bool { return o.prompted }
+
 // Duration is the value of a flag, or what the workflow says where it is not given.
 func (o *Options) Duration(name string, flag, otherwise time.Duration) time.Duration {
 	if o.given[name] {

@@ -127,19 +127,7 @@ func (d *driver) stopServer() {
 			d.cfg.Warn("%v", err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Grace/2)
-	defer cancel()
-	left := make(chan struct{})
-	go func() {
-		defer close(left)
-		if err := d.server.use.Close(ctx); err != nil {
-			d.cfg.Warn("%v", err)
-		}
-	}()
-	select {
-	case <-left:
-	case <-d.cfg.Hurry:
-		cancel()
-		<-left // it kills, which takes no long
+	if err := d.server.use.CloseWithin(d.cfg.Grace/2, d.cfg.Hurry); err != nil {
+		d.cfg.Warn("%v", err)
 	}
 }

@@ -40,7 +40,7 @@ func check(ctx context.Context, env *cli.Env, args []string) error {
 			r.Error(cli.StatusUsage, "server", "--server is empty")
 			return
 		}
-		driver{o}.check(ctx, c, r)
+		driver{options: o}.check(ctx, c, r)
 	})
 }
 

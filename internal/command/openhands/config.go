@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/shlex"
 
+	"ostoolkit/internal/cli"
 	"ostoolkit/internal/harness"
 	"ostoolkit/internal/openhands"
 	"ostoolkit/internal/openhands/spawn"
@@ -22,8 +23,12 @@ import (
 // the server.
 const spawnGrace = 20 * time.Second
 
-// driver makes sessions of internal/openhands.
-type driver struct{ options *options }
+// driver makes sessions of internal/openhands. Between two records it keeps the servers
+// of our own that their sessions use: each takes long to start.
+type driver struct {
+	options *options
+	kept    map[string]*spawn.Server // by Config.Dir; nil: none is kept
+}
 
 // Session implements harness.Driver.
 func (d driver) Session(ctx context.Context, c *harness.Command, j *harness.Job) (*wire.Outcome, error) {
@@ -37,7 +42,31 @@ func (d driver) Session(ctx context.Context, c *harness.Command, j *harness.Job)
 	if cfg.Tools, end = c.OpenTools(ctx, j.Place); end != nil {
 		return nil, end
 	}
+	if end := d.keepServer(ctx, cfg.Server.Spawn); end != nil {
+		return nil, end
+	}
 	return openhands.Run(ctx, cfg)
+}
+
+func (d driver) keepServer(ctx context.Context, c *spawn.Config) *session.Ending {
+	if c == nil || d.kept == nil || d.kept[c.Dir] != nil {
+		return nil
+	}
+	s, err := spawn.Join(ctx, *c)
+	if err != nil {
+		return session.Failf(wire.CauseState, "%v", err)
+	}
+	d.kept[c.Dir] = s
+	return nil
+}
+
+// leaveServers ends the servers that were kept, unless others use them.
+func (d driver) leaveServers(env *cli.Env) {
+	for _, s := range d.kept {
+		if err := s.CloseWithin(spawnGrace/2, env.Hurry()); err != nil {
+			env.Warnf("%v", err)
+		}
+	}
 }
 
 // BusyHint implements harness.Driver.

@@ -12,6 +12,7 @@ import (
 
 	"ostoolkit/internal/cli"
 	"ostoolkit/internal/harness"
+	"ostoolkit/internal/openhands/spawn"
 )
 
 // Main runs os-openhands and returns its exit status.
@@ -34,5 +35,10 @@ func start(ctx context.Context, env *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	return harness.Run(ctx, env, o.Options, driver{o})
+	d := driver{options: o}
+	if !o.Prompted() {
+		d.kept = make(map[string]*spawn.Server)
+	}
+	defer d.leaveServers(env)
+	return harness.Run(ctx, env, o.Options, d)
 }

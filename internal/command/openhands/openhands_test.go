@@ -140,7 +140,7 @@ func testDriver(t *testing.T, section map[string]any, args ...string) (driver, *
 	w := workflow.Defaults(workflow.Options{}, "/flow")
 	w.OpenHands = section
 	env := &cli.Env{Dir: "/here", Environ: []string{"KEY=session", "LLM_API_KEY=provider", "LLM_BASE_URL=http://m/v1"}}
-	return driver{o}, &harness.Command{Env: env, Options: o.Options, Workflow: w}
+	return driver{options: o}, &harness.Command{Env: env, Options: o.Options, Workflow: w}
 }
 
 // opensymphony 8.29: a command beside an address is refused in the spelling that the user

@@ -96,11 +96,26 @@ func secretFile(dir string) string { return filepath.Join(dir, "secret.key") }
 // answers, with an error after Config.Limit. A server that was not there in time is
 // ended again, unless others wait for it too.
 func Open(ctx context.Context, c Config) (*Server, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Limit, fmt.Errorf("it is not ready after %v", c.Limit))
+	defer cancel()
+	s, err := Join(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.ensure(ctx); err != nil {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonLimit)
+		defer cancel()
+		return nil, errors.Join(err, s.Close(end))
+	}
+	return s, nil
+}
+
+// Join counts as a session that uses the server, if there is one: so it does not end
+// between two sessions of ours. Only Close may be called then.
+func Join(ctx context.Context, c Config) (*Server, error) {
 	if err := state.MakeDir(c.Dir); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, c.Limit, fmt.Errorf("it is not ready after %v", c.Limit))
-	defer cancel()
 	s := &Server{c: c}
 	err := patiently(ctx, func() (err error) {
 		s.users, err = state.AcquireShare(ctx, usersLock(c.Dir))
@@ -108,11 +123,6 @@ func Open(ctx context.Context, c Config) (*Server, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("use the agent-server: %w", err)
-	}
-	if err := s.ensure(ctx); err != nil {
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonLimit)
-		defer cancel()
-		return nil, errors.Join(err, s.Close(end))
 	}
 	return s, nil
 }
@@ -237,6 +247,21 @@ func readRecord(dir string) record {
 }
 
 func (r record) alive() bool { return r.PID > 0 && proc.Alive(r.PID, r.PIDStart) }
+
+// CloseWithin is Close with that much time, or until somebody is in a hurry.
+func (s *Server) CloseWithin(limit time.Duration, hurry <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close(ctx) }()
+	select {
+	case err := <-closed:
+		return err
+	case <-hurry:
+		cancel()
+		return <-closed // it kills, which takes no long
+	}
+}
 
 // Close leaves the server. The last one out ends it and waits until nothing of it is
 // left; once ctx is done, it is killed.

@@ -480,3 +480,26 @@ func TestTempOfSomebodyElse(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// Who joins keeps the server between two sessions, and is the last one out.
+func TestJoin(t *testing.T) {
+	c := testConfig(t, "well")
+	joined, err := Join(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := open(t, c)
+	if err := first.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	second := open(t, c)
+	if !second.answers(t) || second.keeper != first.keeper {
+		t.Errorf("the second session has the keeper %+v, the first had %+v", second.keeper, first.keeper)
+	}
+	if err := second.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := joined.CloseWithin(10*time.Second, nil); err != nil || !second.Gone() || second.answers(t) {
+		t.Errorf("after the last: %v, gone %v", err, second.Gone())
+	}
+}
