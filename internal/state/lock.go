@@ -33,21 +33,12 @@ type Lock struct {
 // was moved away while we waited, as the removal of a workspace does with its state:
 // the next comer locks another file.
 func Acquire(ctx context.Context, path string) (*Lock, error) {
-	return acquire(path, func(f *os.File) error { return flock(ctx, f) })
+	return acquire(path, func(f *os.File) error { return flock(ctx, f, unix.LOCK_EX) })
 }
 
 // TryAcquire is Acquire without the wait, for whoever looks again and again.
 func TryAcquire(path string) (*Lock, error) {
-	return acquire(path, func(f *os.File) error {
-		err := tryLock(f)
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = ErrBusy
-		}
-		if err != nil {
-			return fmt.Errorf("lock %q: %w", path, err)
-		}
-		return nil
-	})
+	return acquire(path, func(f *os.File) error { return tryLock(f, unix.LOCK_EX) })
 }
 
 func acquire(path string, lock func(*os.File) error) (*Lock, error) {
@@ -80,39 +71,41 @@ func AcquireDir(ctx context.Context, dir string) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open folder: %w", err)
 	}
-	if err := flock(ctx, f); err != nil {
+	if err := flock(ctx, f, unix.LOCK_EX); err != nil {
 		_ = f.Close() // it was never locked
 		return nil, err
 	}
 	return &Lock{file: f}, nil
 }
 
-func flock(ctx context.Context, f *os.File) error {
+// flock waits for the lock, which how says to be shared or not.
+func flock(ctx context.Context, f *os.File, how int) error {
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
 	tick := time.NewTicker(lockRetry)
 	defer tick.Stop()
 	for {
-		err := tryLock(f)
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return fmt.Errorf("lock %q: %v", f.Name(), err)
+		err := tryLock(f, how)
+		if !errors.Is(err, ErrBusy) {
+			return err
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("lock %q: %w", f.Name(), ErrBusy)
+			return err
 		}
 	}
 }
 
-func tryLock(f *os.File) error {
+func tryLock(f *os.File, how int) error {
 	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EINTR) {
-			return err
+		switch err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); {
+		case err == nil:
+			return nil
+		case errors.Is(err, unix.EWOULDBLOCK):
+			return fmt.Errorf("lock %q: %w", f.Name(), ErrBusy)
+		case !errors.Is(err, unix.EINTR):
+			return fmt.Errorf("lock %q: %v", f.Name(), err)
 		}
 	}
 }
@@ -135,7 +128,7 @@ func Inherit(fd, path string) (*Lock, error) {
 	}
 	unix.CloseOnExec(n)
 	f := os.NewFile(uintptr(n), path)
-	if err := tryLock(f); err != nil {
+	if err := tryLock(f, unix.LOCK_EX); err != nil {
 		_ = f.Close() // somebody else holds the lock
 		return nil, fmt.Errorf("lock %q: %w", path, ErrBusy)
 	}

@@ -3,72 +3,38 @@ package state
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // Share is a lock that many hold at once, each to say that it uses something, until one
-// of them is the last. It is a flock, as Lock is, and of a file of its own.
-type Share struct{ file *os.File }
+// of them is the last. It is of a file of its own.
+type Share struct{ lock *Lock }
 
 // AcquireShare joins those who hold the lock at path, making the file where there is
-// none. It waits at most a second for somebody who was the last and is still clearing
-// up; the error then matches ErrBusy. So does a file that was moved away meanwhile.
+// none. It waits as Acquire does, for somebody who was the last and is still clearing up.
 func AcquireShare(ctx context.Context, path string) (*Share, error) {
-	f, err := openPlain(path, os.O_RDWR|os.O_CREATE)
+	l, err := acquire(path, func(f *os.File) error { return flock(ctx, f, unix.LOCK_SH) })
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, lockWait)
-	defer cancel()
-	tick := time.NewTicker(lockRetry)
-	defer tick.Stop()
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
-		switch {
-		case err == nil && isAt(f, path):
-			return &Share{f}, nil
-		case err == nil:
-			_ = f.Close() // nobody else can find this file
-			return nil, fmt.Errorf("share lock %q: it was moved away: %w", path, ErrBusy)
-		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
-			_ = f.Close() // it was never locked
-			return nil, fmt.Errorf("share lock %q: %v", path, err)
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			_ = f.Close() // it was never locked
-			return nil, fmt.Errorf("share lock %q: %w", path, ErrBusy)
-		}
-	}
+	return &Share{l}, nil
 }
 
 // Last reports whether nobody else holds the lock, and keeps everybody out then until
 // Release. Where it is false the share may be lost: it is for those who leave.
 func (s *Share) Last() (bool, error) {
-	err := tryLock(s.file)
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	err := tryLock(s.lock.file, unix.LOCK_EX)
+	if errors.Is(err, ErrBusy) {
 		return false, nil
 	}
-	if err != nil {
-		return false, fmt.Errorf("lock %q alone: %v", s.file.Name(), err)
-	}
-	return true, nil
+	return err == nil, err
 }
 
 // Release lets the share go.
-func (s *Share) Release() error {
-	err := unix.Flock(int(s.file.Fd()), unix.LOCK_UN)
-	if err = errors.Join(err, s.file.Close()); err != nil {
-		return fmt.Errorf("release share of %q: %v", s.file.Name(), err)
-	}
-	return nil
-}
+func (s *Share) Release() error { return s.lock.Release() }
 
 // Keeper is the process that looks after something which several runs of a state root
 // use at once, and which outlives the run that has started it.

@@ -136,10 +136,6 @@ func (s *Server) Again(ctx context.Context) error {
 	return s.ensure(ctx)
 }
 
-// Keeper is the pid that must be spared where a session ends what is below it: the
-// server may have others to serve.
-func (s *Server) Keeper() int { return s.keeper.PID }
-
 // Gone reports whether the server has died: then only Again helps. A server that still
 // runs and does not answer is not gone.
 func (s *Server) Gone() bool { return !proc.Alive(s.keeper.PID, s.keeper.PIDStart) }

@@ -193,8 +193,8 @@ func TestOneServerForAll(t *testing.T) {
 		t.Fatalf("the server is %+v", a)
 	}
 	b := open(t, c)
-	if b.URL != a.URL || b.Key != a.Key || b.Keeper() != a.Keeper() {
-		t.Errorf("the second session has %q of keeper %d, the first one %q of %d", b.URL, b.Keeper(), a.URL, a.Keeper())
+	if b.URL != a.URL || b.Key != a.Key || b.keeper.PID != a.keeper.PID {
+		t.Errorf("the second session has %q of keeper %d, the first one %q of %d", b.URL, b.keeper.PID, a.URL, a.keeper.PID)
 	}
 	tmux := daemon(t, c)
 	closeIt(t, a)
@@ -377,8 +377,8 @@ func TestOpenWhileItEnds(t *testing.T) {
 			eventually(t, "the end of the server's answers", func() bool { return !a.answers(t) })
 			b := open(t, c)
 			defer closeIt(t, b)
-			if !b.answers(t) || b.Keeper() == a.Keeper() {
-				t.Errorf("the second session has joined what has ended: keeper %d, before %d", b.Keeper(), a.Keeper())
+			if !b.answers(t) || b.keeper.PID == a.keeper.PID {
+				t.Errorf("the second session has joined what has ended: keeper %d, before %d", b.keeper.PID, a.keeper.PID)
 			}
 		})
 	}
