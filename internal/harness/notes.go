@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -31,7 +29,7 @@ func (c *Command) Notes(ws *wire.Workspace) func(context.Context) (string, error
 		ctx, cancel := context.WithTimeoutCause(ctx, notesLimit, fmt.Errorf("os-poll gave no answer within %v", notesLimit))
 		defer cancel()
 		r, err := proc.Ask(ctx, proc.Spec{
-			Argv: []string{"os-poll", "comment", "latest", ws.Issue.ID}, Dir: c.Env.Dir, Env: beside(c.HostEnv()),
+			Argv: []string{"os-poll", "comment", "latest", ws.Issue.ID}, Dir: c.Env.Dir, Env: proc.Environ(c.HostEnv(), nil, map[string]string{"PATH": proc.SearchPath(c.Env.Getenv("PATH"))}),
 		}, nil)
 		if err != nil {
 			return "", fmt.Errorf("ask for the notes at the issue: %v", err)
@@ -66,19 +64,4 @@ func readNotes(r *proc.Reply) (string, error) {
 		return "", nil
 	}
 	return comment.Body, nil
-}
-
-// beside lets a program be found beside our own where PATH has none.
-func beside(environ []string) []string {
-	self, err := os.Executable()
-	if err != nil {
-		return environ
-	}
-	path := filepath.Dir(self)
-	for _, kv := range environ {
-		if value, ok := strings.CutPrefix(kv, "PATH="); ok && value != "" {
-			path = value + string(filepath.ListSeparator) + filepath.Dir(self)
-		}
-	}
-	return proc.Environ(environ, nil, map[string]string{"PATH": path})
 }

@@ -67,6 +67,22 @@ func runnable(path string) error {
 	}
 }
 
+// defaultPath is where programs are looked for in an environment without PATH, such as
+// that of env -i. An empty one would mean the working directory.
+const defaultPath = "/usr/local/bin:/usr/bin:/bin"
+
+// SearchPath is path for children that run other commands of ours: those are found beside
+// our own where path has none.
+func SearchPath(path string) string {
+	if path == "" {
+		path = defaultPath
+	}
+	if self, err := os.Executable(); err == nil {
+		path += string(filepath.ListSeparator) + filepath.Dir(self)
+	}
+	return path
+}
+
 // Environ returns the environment of a child, sorted: base without the names that drop
 // tells, then set over it. Of several values the last one counts. A nil drop keeps all.
 func Environ(base []string, drop func(name string) bool, set map[string]string) []string {

@@ -7,7 +7,6 @@
 package loop
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,20 +126,12 @@ func (o *options) listener(env *cli.Env, flow *workflow.Workflow) (address, toke
 // mark what it starts.
 var outer = map[string]bool{"OS_RUN_ID": true, "OS_STATE_DIR": true, "OS_LOCK_FD": true, "OS_WORKSPACE": true}
 
-// defaultPath is where programs are looked for in an environment without PATH, such as
-// that of env -i. An empty one would mean the working directory.
-const defaultPath = "/usr/local/bin:/usr/bin:/bin"
-
 // environ is that of the programs. They are found beside os-loop where PATH has none.
 // What opens os-loop's own door is not theirs, nor their agents'.
 func environ(env *cli.Env, flow *workflow.Workflow) []string {
-	path := cmp.Or(env.Getenv("PATH"), defaultPath)
-	if self, err := os.Executable(); err == nil {
-		path += string(filepath.ListSeparator) + filepath.Dir(self)
-	}
 	drop := func(name string) bool { return outer[name] || name == flow.Server.TokenEnv }
 	return proc.Environ(env.Environ, drop, map[string]string{
-		"PATH": path, "OS_WORKFLOW": flow.Path,
+		"PATH": proc.SearchPath(env.Getenv("PATH")), "OS_WORKFLOW": flow.Path,
 	})
 }
 
