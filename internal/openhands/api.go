@@ -24,6 +24,11 @@ func requestInfo() request {
 	return request{op: "server_info", method: http.MethodGet, path: "/server_info", root: true, limit: readLimit}
 }
 
+// requestLogin asks for what the server tells only to those who have its key.
+func requestLogin() request {
+	return request{op: "login", method: http.MethodGet, path: "/count", limit: readLimit}
+}
+
 func requestCreate(body map[string]any) request {
 	return request{op: "create", method: http.MethodPost, body: body, limit: createLimit}
 }

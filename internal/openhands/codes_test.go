@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -144,5 +146,28 @@ func TestMalformedFrameIsCut(t *testing.T) {
 	r := newRedactor([]string{testKey})
 	if got := malformed(r, []byte(strings.Repeat("x", 150)+testKey+"yy")).Error(); got != "openhands.websocket.malformed_event: "+strings.Repeat("x", 150)+"[redacted]..." {
 		t.Errorf("it is %q", got)
+	}
+}
+
+// The manual names the requests whose names stand in codes, and no other.
+func TestManualNamesRequests(t *testing.T) {
+	manual, err := os.ReadFile("../../doc/os-openhands.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(manual), ".Ar OP\nis one of\n")
+	list, _, _ = strings.Cut(list, "\n.Sh")
+	named := strings.Fields(list)
+	named = slices.DeleteFunc(named, func(word string) bool { return slices.Contains([]string{".Li", ",", "and", "."}, word) })
+	var made []string
+	for _, r := range []request{
+		requestInfo(), requestCreate(nil), requestConversation(""), requestCount(""), requestEvents("", ""), requestMessage("", "", false, 0),
+		requestRun(""), requestInterrupt(""), requestPause(""), requestConfirm("", false, ""), requestSwitch("", nil), requestPolicy("", ""),
+		requestAnalyzer(""), requestLogin(),
+	} {
+		made = append(made, r.op)
+	}
+	if !slices.Equal(named, made) {
+		t.Errorf("the manual has %q, the requests are %q", named, made)
 	}
 }

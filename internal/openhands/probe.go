@@ -2,7 +2,6 @@ package openhands
 
 import (
 	"context"
-	"net/http"
 	"slices"
 
 	"ostoolkit/internal/session"
@@ -43,7 +42,7 @@ func Probe(ctx context.Context, s Server) (*Facts, error) {
 	for _, tool := range info.Get("usable_tools").Array() {
 		facts.Tools = append(facts.Tools, tool.Str)
 	}
-	if _, err := c.do(ctx, request{op: "login", method: http.MethodGet, path: "/count", limit: readLimit}); err != nil {
+	if _, err := c.do(ctx, requestLogin()); err != nil {
 		facts.Locked = endingOf(err)
 	}
 	return facts, nil
