@@ -169,6 +169,18 @@ func (d *driver) call(r request) (gjson.Result, error) {
 	return result, err
 }
 
+// await begins what calls back with an error, and waits for that; all else goes on
+// meanwhile. The error is the *session.Ending of the session, or that one.
+func (d *driver) await(begin func(then func(error))) error {
+	var err error
+	done := false
+	begin(func(failed error) { err, done = failed, true })
+	if end := session.Until(d.step, func() bool { return done }); end != nil {
+		return end
+	}
+	return err
+}
+
 // sleep lets the session go on for a while.
 func (d *driver) sleep(wait time.Duration) error {
 	due := d.Clocks.Elapsed() + wait

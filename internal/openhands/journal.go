@@ -3,7 +3,6 @@ package openhands
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -202,7 +201,9 @@ func (d *driver) filled(err error) {
 		return
 	}
 	if err == nil {
-		for _, f := range d.log.release() {
+		held := d.log.held
+		d.log.held = nil
+		for _, f := range held {
 			d.apply(f)
 		}
 	}
@@ -211,23 +212,6 @@ func (d *driver) filled(err error) {
 	for _, then := range after {
 		then(err)
 	}
-}
-
-// release returns what was held, without the events that have been fetched meanwhile:
-// there may be more of them than ids are remembered.
-func (j *journal) release() []frame {
-	held, known := j.held, -1
-	j.held = nil
-	if j.last != "" {
-		known = slices.IndexFunc(held, func(f frame) bool { return f.kind == frameEvent && f.event.Get("id").Str == j.last })
-	}
-	var fresh []frame
-	for i, f := range held {
-		if i > known || f.kind != frameEvent {
-			fresh = append(fresh, f)
-		}
-	}
-	return fresh
 }
 
 // lastKnown tells for people what the server said last.

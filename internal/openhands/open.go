@@ -230,11 +230,6 @@ func (d *driver) follow(events int64) error {
 	if !d.reach.live {
 		d.warn("link", d.unready()+": no socket to the agent-server can be had: its events are read every second")
 	}
-	return d.fillIfOwed()
-}
-
-// fillIfOwed waits for events that are being fetched.
-func (d *driver) fillIfOwed() error {
 	return session.Until(d.step, func() bool { return !d.log.filling })
 }
 

@@ -37,17 +37,6 @@ func (d *driver) order(r request, then func(error)) {
 	})
 }
 
-// ordered is order that waits for the answer; all else goes on meanwhile.
-func (d *driver) ordered(r request) error {
-	var err error
-	done := false
-	d.order(r, func(failed error) { err, done = failed, true })
-	if end := session.Until(d.step, func() bool { return done }); end != nil {
-		return end
-	}
-	return err
-}
-
 // run tells the server to run, and waits where it cannot do so now. A turn that is to end
 // before that has begun does not run at all.
 func (d *driver) run() error {
@@ -64,7 +53,7 @@ func (d *driver) run() error {
 			return nil
 		}
 		d.arm()
-		err := d.ordered(requestRun(d.id))
+		err := d.await(func(then func(error)) { d.order(requestRun(d.id), then) })
 		switch status := statusOf(err); {
 		case err == nil:
 			return nil

@@ -73,10 +73,8 @@ func (d *driver) runTurn(p session.Prompt) error {
 		}
 		return err
 	}
-	for d.turn.active {
-		if err := d.step(); err != nil {
-			return err
-		}
+	if err := session.Until(d.step, func() bool { return !d.turn.active }); err != nil {
+		return err
 	}
 	return d.judge()
 }
@@ -163,7 +161,7 @@ func unclear(err error) bool {
 // starting again.
 func (d *driver) said(text string) (bool, error) {
 	for due := d.Clocks.Elapsed() + d.reachLimit(); ; {
-		err := d.fillNow()
+		err := d.await(d.fill)
 		if err == nil {
 			break
 		}
@@ -176,19 +174,6 @@ func (d *driver) said(text string) (bool, error) {
 	}
 	// It may also have come over the socket, before the answer got lost.
 	return !d.expected(text), nil
-}
-
-// fillNow fetches what we may have missed, and waits for it.
-func (d *driver) fillNow() error {
-	var err error
-	done := false
-	d.fill(func(failed error) { err, done = failed, true })
-	for !done {
-		if end := d.step(); end != nil {
-			return end
-		}
-	}
-	return err
 }
 
 // status takes a change of the status from the log. It is a hint only: the server may
