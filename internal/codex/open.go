@@ -75,7 +75,8 @@ func (d *driver) openThread() error {
 	if d.conv = old; old == nil || string(old.SessionID) != id {
 		d.conv = d.NewConversation(Harness, contract, session.ReusePerIssue, reason)
 	}
-	d.conv.Fresh, d.resumed = false, true
+	d.resumed = true
+	d.ResumeConversation(d.conv)
 	d.meter.Resumed(d.conv.Usage)
 	return d.opened(id, result, wire.EventSessionResumed, "")
 }
@@ -180,17 +181,11 @@ func (d *driver) opened(id string, result gjson.Result, event, reason string) er
 	now := wire.At(d.cfg.Now())
 	d.conv.SessionID, d.conv.Status, d.conv.AttachedAt = wire.Text(id), session.StatusActive, now
 	d.conv.Route = d.cfg.Route
-	if err := d.saveConversation(); err != nil {
+	if err := d.SaveConversation(d.conv); err != nil {
 		return session.Failf(wire.CauseState, "%v", err)
 	}
 	d.checkSchema()
 	return nil
-}
-
-func (d *driver) saveConversation() error {
-	d.conv.Note(d.em.Last())
-	d.conv.UpdatedAt = wire.At(d.cfg.Now())
-	return d.conv.Save(d.cfg.Place.State)
 }
 
 // The server refuses everything with one code, so its known texts have to decide.

@@ -143,7 +143,7 @@ func (d *driver) closeConversation(end *session.Ending) {
 		return
 	}
 	d.conv.Status, d.conv.Usage = end.Outcome, d.meter.Total()
-	if err := d.saveConversation(); err != nil {
+	if err := d.SaveConversation(d.conv); err != nil {
 		d.cfg.Warn("%v", err)
 	}
 }

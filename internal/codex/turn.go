@@ -191,7 +191,7 @@ func (d *driver) seeded() {
 		return
 	}
 	d.conv.Seeded = true
-	if err := d.saveConversation(); err != nil {
+	if err := d.SaveConversation(d.conv); err != nil {
 		d.Warn("conversation", err.Error())
 	}
 }

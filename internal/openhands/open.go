@@ -62,8 +62,8 @@ func (d *driver) open() error {
 
 // goOn takes an earlier run's conversation over.
 func (d *driver) goOn(id string) error {
-	d.conv.Fresh, d.resumed = false, true
-	d.conv.Launch, d.conv.Identifier = d.cfg.launch(), d.cfg.identifier()
+	d.ResumeConversation(d.conv)
+	d.conv.Launch, d.resumed = d.cfg.launch(), true
 	d.meter.Carry(d.conv.Carried)
 	if d.meter.Resumed(d.conv.Used()); d.before != nil {
 		d.meter.ResumedAt(d.before)
@@ -239,20 +239,12 @@ func (d *driver) newConversation(reason string) *session.Conversation {
 	return c
 }
 
-func (c *Config) identifier() wire.Text {
-	if issue := c.Place.Workspace.Issue; issue != nil {
-		return wire.Text(issue.Identifier)
-	}
-	return ""
-}
-
 func (d *driver) saveConversation() error {
-	d.conv.Note(d.em.Last())
-	d.conv.UpdatedAt, d.conv.PeerStatus = wire.At(d.cfg.Now()), wire.Text(d.reach.status)
+	d.conv.PeerStatus = wire.Text(d.reach.status)
 	if !d.usedAt.IsZero() {
 		d.conv.UsageAt = wire.At(d.usedAt)
 	}
-	return d.conv.Save(d.cfg.Place.State)
+	return d.SaveConversation(d.conv)
 }
 
 // seeded notes that the conversation has got its prompt: only then does a later run

@@ -74,15 +74,25 @@ const StatusActive = "active"
 // NewConversation returns that of a session which begins now: of a harness, with its
 // contract and policy. reason says why no earlier one is gone on with.
 func (l *Loop) NewConversation(harness, contract, policy, reason string) *Conversation {
-	c := &Conversation{
+	ws := l.cfg.Place.Workspace
+	return &Conversation{
 		Harness: harness, Contract: contract, ReusePolicy: policy,
-		Cwd: l.cfg.Place.Workspace.Path, Fresh: true, ResetReason: wire.Text(reason),
+		IssueID: issueID(ws), Identifier: identifier(ws), Cwd: ws.Path,
+		Fresh: true, ResetReason: wire.Text(reason),
 		CreatedAt: wire.At(l.cfg.Now()), Status: StatusActive,
 	}
-	if issue := l.cfg.Place.Workspace.Issue; issue != nil {
-		c.IssueID, c.Identifier = wire.Text(issue.ID), wire.Text(issue.Identifier)
-	}
-	return c
+}
+
+// ResumeConversation takes an earlier run's conversation over for this one.
+func (l *Loop) ResumeConversation(c *Conversation) {
+	c.Fresh, c.Identifier = false, identifier(l.cfg.Place.Workspace)
+}
+
+// SaveConversation writes c down with the session's newest event.
+func (l *Loop) SaveConversation(c *Conversation) error {
+	c.Note(l.em.Last())
+	c.UpdatedAt = wire.At(l.cfg.Now())
+	return c.Save(l.cfg.Place.State)
 }
 
 // Used is what the session and those that it stands in for have used so far, nil where
