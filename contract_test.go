@@ -1,7 +1,6 @@
 package ostoolkit_test
 
 import (
-	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -123,8 +122,8 @@ func codexAgent(ts *testscript.TestScript, file string) {
 
 // openHandsAgent serves until the script's end, or until the next agent.
 func openHandsAgent(ts *testscript.TestScript, file string) {
-	ts.Setenv("OPENHANDS_KEY", openHandsKey)
 	if file == "" {
+		ts.Setenv("OPENHANDS_KEY", openHandsKey)
 		address, err := freePort()
 		ts.Check(err)
 		ts.Setenv("OPENHANDS_URL", "http://"+address)
@@ -133,17 +132,7 @@ func openHandsAgent(ts *testscript.TestScript, file string) {
 	script, err := os.ReadFile(file)
 	ts.Check(err)
 	o := peertest.OpenHandsOptions{Script: repeated(string(script)), Key: openHandsKey, Dir: ts.MkAbs("."), Now: time.Now}
-	log, err := os.Create(ts.MkAbs(filepath.Base(file) + ".log"))
-	ts.Check(err)
-	o.Log = log
-	server, err := peertest.StartOpenHands(o)
-	ts.Check(err)
-	ts.Defer(func() {
-		if err := errors.Join(server.Close(), log.Close()); err != nil {
-			ts.Logf("end the agent-server: %v", err)
-		}
-	})
-	ts.Setenv("OPENHANDS_URL", server.URL())
+	serveOpenHands(ts, o, ts.MkAbs(filepath.Base(file)+".log"))
 }
 
 // repeated replaces each line "xN TEXT" by N lines of TEXT.

@@ -24,6 +24,12 @@ func cmdOpenHandsPeer(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 1 {
 		o.Script, logFile = ts.ReadFile(args[0]), ts.MkAbs(args[0]+".log")
 	}
+	serveOpenHands(ts, o, logFile)
+	ts.Setenv("OPENHANDS_LOG", logFile)
+}
+
+// serveOpenHands serves a stand-in until the script's end, and says where.
+func serveOpenHands(ts *testscript.TestScript, o peertest.OpenHandsOptions, logFile string) {
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	ts.Check(err)
 	o.Log = log
@@ -35,6 +41,5 @@ func cmdOpenHandsPeer(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	})
 	ts.Setenv("OPENHANDS_URL", server.URL())
-	ts.Setenv("OPENHANDS_KEY", openHandsKey)
-	ts.Setenv("OPENHANDS_LOG", logFile)
+	ts.Setenv("OPENHANDS_KEY", o.Key)
 }

@@ -2,8 +2,6 @@ package main
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -79,21 +77,4 @@ func TestArrivalsTellsOfRunsAndTexts(t *testing.T) {
 
 // As for an app-server: the way of a text is that of this very text, here as a request to
 // a server of another process.
-func TestAgentPollerHandsOver(t *testing.T) {
-	r := &rig{dir: t.TempDir(), self: os.Args[0], environ: os.Environ()}
-	s, err := r.steerAgentPoller(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, text := range []string{"one", "two"} {
-		if took, err := s.send(t.Context(), text); err != nil || took <= 0 || took > steerLimit {
-			t.Errorf("%s took %v, %v", text, took, err)
-		}
-	}
-	if err := s.close(); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(filepath.Join(s.box, "two.request.json")); err == nil {
-		t.Error("a text lies in the box after it was handed over")
-	}
-}
+func TestAgentPollerHandsOver(t *testing.T) { handsOver(t, (*rig).steerAgentPoller) }

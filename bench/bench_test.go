@@ -161,9 +161,11 @@ func TestQuote(t *testing.T) {
 }
 
 // What is measured as a text's way is that of this very text, through the poller too.
-func TestPollerHandsOver(t *testing.T) {
-	r := &rig{dir: t.TempDir(), self: os.Args[0], environ: os.Environ()}
-	s, err := r.steerPoller(t.Context())
+func TestPollerHandsOver(t *testing.T) { handsOver(t, (*rig).steerPoller) }
+
+func handsOver(t *testing.T, start func(*rig, context.Context) (*steered, error)) {
+	t.Helper()
+	s, err := start(&rig{dir: t.TempDir(), self: os.Args[0], environ: os.Environ()}, t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,5 +176,8 @@ func TestPollerHandsOver(t *testing.T) {
 	}
 	if err := s.close(); err != nil {
 		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(s.box, "two.request.json")); err == nil {
+		t.Error("a text lies in the box after it was handed over")
 	}
 }
